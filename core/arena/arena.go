@@ -1,0 +1,202 @@
+// Package arena gives out payload memory that the garbage collector does not
+// see: mmap'ed chunks, recycled, with reference counts.
+//
+// Any goroutine may release; one goroutine, the arena's owner, allocates.
+// Nothing here blocks. Memory is bounded by the size given to New: Alloc
+// refuses with ErrFull beyond it. Read Buf first.
+package arena
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// ChunkBytes is the size of one chunk. Larger allocations get a mapping of their own.
+const ChunkBytes = 1 << 20
+
+const (
+	alignBytes    = 64
+	freeChunksMax = 64 // kept mapped for reuse; beyond it chunks are unmapped
+)
+
+// ErrFull is returned by Alloc when the arena's limit is reached.
+var ErrFull = errors.New("payload memory is exhausted")
+
+type chunk struct {
+	arena *Arena
+	mem   []byte
+	refs  atomic.Int32
+}
+
+// Arena allocates from chunks in order of time, so that buffers allocated
+// together are released together.
+type Arena struct {
+	// Immutable.
+	limitBytes int64
+	free       chan *chunk
+
+	// Owned by the allocating goroutine.
+	cur  *chunk
+	used int
+
+	// Atomic; read by metrics.
+	mappedBytes atomic.Int64
+	liveBytes   atomic.Int64 // in chunks that some Buf refers to
+}
+
+// New makes an arena that maps at most limitBytes (at least one chunk).
+func New(limitBytes int64) *Arena {
+	return &Arena{limitBytes: max(limitBytes, ChunkBytes), free: make(chan *chunk, freeChunksMax)}
+}
+
+// Stats returns the bytes mapped, and the bytes in chunks still referred to.
+func (a *Arena) Stats() (mapped, live int64) {
+	return a.mappedBytes.Load(), a.liveBytes.Load()
+}
+
+// LimitBytes is the most that the arena maps.
+func (a *Arena) LimitBytes() int64 { return a.limitBytes }
+
+// Buf is a piece of arena memory. The zero Buf is empty and needs no release.
+// A Buf stays valid until as many Releases as 1 + Retains have been called on
+// it and on the slices made of it.
+type Buf struct {
+	b []byte
+	c *chunk
+}
+
+// Alloc returns n bytes, not zeroed, with one reference. Only the arena's owner
+// calls it. It returns ErrFull when the limit is reached; the caller then sheds
+// load or evicts what it caches.
+func (a *Arena) Alloc(n int) (Buf, error) {
+	if n <= 0 {
+		return Buf{}, nil
+	}
+	if n > ChunkBytes/2 {
+		c, err := a.mapChunk((n + ChunkBytes - 1) &^ (ChunkBytes - 1))
+		if err != nil {
+			return Buf{}, err
+		}
+		c.refs.Store(1)
+		return Buf{b: c.mem[:n:n], c: c}, nil
+	}
+	if a.cur == nil || a.used+n > len(a.cur.mem) {
+		c, err := a.nextChunk()
+		if err != nil {
+			return Buf{}, err
+		}
+		if a.cur != nil {
+			a.cur.release() // the allocator's own reference
+		}
+		c.refs.Store(1)
+		a.cur, a.used = c, 0
+	}
+	b := a.cur.mem[a.used : a.used+n : a.used+n]
+	a.used += (n + alignBytes - 1) &^ (alignBytes - 1)
+	a.cur.refs.Add(1)
+	return Buf{b: b, c: a.cur}, nil
+}
+
+// Seal makes the next Alloc start a new chunk, so that what was allocated so far
+// can be recycled when its last reference goes.
+func (a *Arena) Seal() {
+	if a.cur != nil {
+		a.cur.release()
+		a.cur, a.used = nil, 0
+	}
+}
+
+func (a *Arena) nextChunk() (*chunk, error) {
+	select {
+	case c := <-a.free:
+		a.liveBytes.Add(int64(len(c.mem)))
+		return c, nil
+	default:
+		return a.mapChunk(ChunkBytes)
+	}
+}
+
+func (a *Arena) mapChunk(size int) (*chunk, error) {
+	if a.mappedBytes.Load()+int64(size) > a.limitBytes {
+		a.dropFree()
+		if a.mappedBytes.Load()+int64(size) > a.limitBytes {
+			return nil, ErrFull
+		}
+	}
+	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %d bytes of payload memory: %w", size, err)
+	}
+	a.mappedBytes.Add(int64(size))
+	a.liveBytes.Add(int64(size))
+	return &chunk{arena: a, mem: mem}, nil
+}
+
+func (a *Arena) dropFree() {
+	for {
+		select {
+		case c := <-a.free:
+			a.unmap(c)
+		default:
+			return
+		}
+	}
+}
+
+func (a *Arena) unmap(c *chunk) {
+	a.mappedBytes.Add(-int64(len(c.mem)))
+	if err := unix.Munmap(c.mem); err != nil {
+		panic("BUG: munmap of arena memory: " + err.Error())
+	}
+	c.mem = nil
+}
+
+func (c *chunk) release() {
+	n := c.refs.Add(-1)
+	if n > 0 {
+		return
+	}
+	if n < 0 {
+		panic("BUG: arena buffer released twice")
+	}
+	a := c.arena
+	a.liveBytes.Add(-int64(len(c.mem)))
+	if len(c.mem) == ChunkBytes {
+		select {
+		case a.free <- c:
+			return
+		default:
+		}
+	}
+	a.unmap(c)
+}
+
+// Bytes is the memory itself.
+func (b Buf) Bytes() []byte { return b.b }
+
+// Len is the number of bytes.
+func (b Buf) Len() int { return len(b.b) }
+
+// Slice is bytes [i, j) of b; it shares b's references and adds none.
+func (b Buf) Slice(i, j int) Buf { return Buf{b: b.b[i:j:j], c: b.c} }
+
+// Retain adds a reference and returns b.
+func (b Buf) Retain() Buf {
+	if b.c != nil {
+		b.c.refs.Add(1)
+	}
+	return b
+}
+
+// Release gives one reference back. Using b afterwards is a bug.
+func (b Buf) Release() {
+	if b.c != nil {
+		b.c.release()
+	}
+}
+
+// Foreign wraps ordinary memory as a Buf: Retain and Release do nothing.
+func Foreign(p []byte) Buf { return Buf{b: p} }

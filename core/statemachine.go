@@ -1,0 +1,61 @@
+package core
+
+// Record is one key-value record of a coordinator's log. A nil Value is a
+// tombstone.
+type Record struct {
+	Key, Value []byte
+}
+
+// ClientInfo says who sent a request.
+type ClientInfo struct {
+	ClientID   string
+	Host       string // as Kafka prints it: "/127.0.0.1"
+	Principal  string // "User:ANONYMOUS" where nobody has authenticated
+	Listener   string
+	APIKey     int16
+	APIVersion int16
+}
+
+// Command is a request to a coordinator's state machine. Body is a kmsg request
+// (or a type of the coordinator's own), and the machine sets Reply to the
+// matching response before it lists the Command in Output.Replies.
+//
+// A Command that waits (JoinGroup, SyncGroup) is kept by the machine and listed
+// in a later Output, exactly once.
+type Command struct {
+	Client ClientInfo
+	Body   any
+	Reply  any
+	// Err is set by the shard instead of Reply when the machine could not be
+	// asked or its records could not be appended (ErrNotLeader,
+	// ErrStorageFull, ...).
+	Err error
+}
+
+// Write is one atomic group of records with the replies that depend on it.
+type Write struct {
+	Records []Record
+	// Replies leave when Records, and everything appended before them, are
+	// committed. With no Records they wait for what was appended before.
+	Replies []*Command
+	// Cookie is handed back by StateMachine.Failed when the records could not
+	// be appended; it is the machine's own.
+	Cookie any
+}
+
+// Output is filled by a state machine during one call.
+type Output struct {
+	Writes []Write
+	// Image, when not nil, replaces the cluster image (controller only). The
+	// shard publishes it once everything appended before it is committed.
+	Image any
+	// TrimBelow asks for the log start to move up to this offset: all records
+	// below it are superseded by later ones. Zero asks for nothing.
+	TrimBelow Offset
+}
+
+// Reset empties o for the next call and keeps its memory.
+func (o *Output) Reset() {
+	clear(o.Writes)
+	o.Writes, o.Image, o.TrimBelow = o.Writes[:0], nil, 0
+}
