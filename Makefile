@@ -1,0 +1,63 @@
+# Targets: run build test race lint fuzz sim compat chaos bench tour docs clean.
+# run and test need nothing but Go. compat, chaos and tour install the clients
+# that they need below build/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+
+SEEDS ?= 500
+FROM ?= 1
+FUZZTIME ?= 10s
+KILLS ?= 200
+CUTS ?= 50
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+.PHONY: run build test race lint fuzz sim compat chaos bench tour docs clean
+
+build:
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/millrace ./tools/millrace
+
+run: build
+	./bin/millrace serve
+
+test:
+	go test ./...
+
+race:
+	go test -race ./...
+	go test -tags invariants ./core/... ./raftlog/... ./shard/... ./coordinator/...
+
+lint:
+	@f=$$(gofmt -l . | grep -v '^build/' || true); [ -z "$$f" ] || { echo "not gofmt'ed:"; echo "$$f"; exit 1; }
+	go vet ./...
+	go vet -tags invariants ./...
+	go tool staticcheck ./...
+	GOOS=linux GOARCH=arm64 go build -o /dev/null ./tools/millrace
+	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./tools/millrace
+
+fuzz:
+	./tools/scripts/fuzz.sh $(FUZZTIME)
+
+sim:
+	go run ./chaos/sim/cmd -seeds $(SEEDS) -from $(FROM)
+
+compat: build
+	go run ./tools/compat
+
+chaos: build
+	go run ./chaos/cluster kill --rounds $(KILLS)
+	go run ./chaos/cluster powercut --rounds $(CUTS)
+	go run ./chaos/cluster fulldisk
+
+bench: build
+	go run ./bench
+
+tour: build
+	./tools/scripts/tour.sh
+
+docs:
+	go generate ./...
+
+clean:
+	rm -rf bin build
