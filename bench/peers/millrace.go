@@ -1,0 +1,59 @@
+package peers
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// MillraceOptions say how to run our own binary.
+type MillraceOptions struct {
+	Bin  string   // the millrace binary; empty: build it from this module
+	Dir  string   // folder for the data directory and the output
+	Data string   // data directory; empty: Dir/data
+	Args []string // appended to `millrace serve --data ... --listen ... --admin ...`
+	Env  []string // appended to the environment
+}
+
+// NewMillrace prepares our own broker; it does not start it.
+func NewMillrace(o MillraceOptions) (Broker, error) {
+	bin := o.Bin
+	if bin == "" {
+		b, err := BuildMillrace()
+		if err != nil {
+			return nil, err
+		}
+		bin = b
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{name: "millrace", addr: fmt.Sprintf("127.0.0.1:%d", port), dataDir: o.Data, logPath: filepath.Join(o.Dir, "broker.log")}
+	if p.dataDir == "" {
+		p.dataDir = filepath.Join(o.Dir, "data")
+	}
+	p.command = func() *exec.Cmd {
+		args := []string{"serve", "--data", p.dataDir, "--listen", p.addr, "--admin", "127.0.0.1:0"}
+		cmd := exec.Command(bin, append(args, o.Args...)...)
+		cmd.Env = append(cmd.Environ(), o.Env...)
+		return cmd
+	}
+	return p, nil
+}
+
+// BuildMillrace builds tools/millrace into bin/millrace and returns its path.
+func BuildMillrace() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(root, "bin", "millrace")
+	cmd := exec.Command("go", "build", "-o", bin, "./tools/millrace")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build tools/millrace: %w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	return bin, nil
+}
