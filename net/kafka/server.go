@@ -1,0 +1,62 @@
+package kafka
+
+import (
+	"sync/atomic"
+
+	"millrace/core"
+)
+
+// Options are the settings of the data plane's handlers, as values.
+type Options struct {
+	Node core.NodeID
+
+	// Topics.
+	AutoCreateTopics         bool  // auto.create.topics.enable
+	NumPartitions            int32 // num.partitions
+	DefaultReplicationFactor int16 // default.replication.factor
+
+	// Internal topics.
+	OffsetsTopicPartitions        int32 // offsets.topic.num.partitions
+	OffsetsTopicReplicationFactor int16 // offsets.topic.replication.factor
+
+	// Fetch.
+	FetchMaxBytes    int32 // fetch.max.bytes
+	FetchSessionsMax int   // max.incremental.fetch.session.cache.slots, per node
+	// PartitionsPerDescribeMax is max.request.partition.size.limit.
+	PartitionsPerDescribeMax int32
+
+	// ProducerIDBlock is how many producer ids a loop asks the controller for.
+	ProducerIDBlock int32
+
+	Logf func(format string, args ...any)
+}
+
+// Server is what the Workers of all loops share.
+type Server struct {
+	// Immutable.
+	opts  Options
+	table apiTable
+
+	// Atomic; read by metrics.
+	stats serverStats
+}
+
+type serverStats struct {
+	malformed   atomic.Uint64 // requests whose bytes could not be decoded
+	unsupported atomic.Uint64 // unknown keys and versions
+}
+
+// NewServer makes the part that all loops share.
+func NewServer(opts Options) *Server {
+	return &Server{opts: opts, table: newTable(apis())}
+}
+
+// Worker serves the requests of one loop's connections. All of it is owned by
+// that loop.
+type Worker struct {
+	server *Server
+	loop   Loop
+}
+
+// NewWorker makes the Worker of a loop.
+func (s *Server) NewWorker(l Loop) *Worker { return &Worker{server: s, loop: l} }
