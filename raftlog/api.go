@@ -1,6 +1,8 @@
 package raftlog
 
 import (
+	"context"
+
 	"millrace/core"
 	"millrace/core/arena"
 )
@@ -71,7 +73,7 @@ type Options struct {
 //
 //	store, recovery, err := Open(fs, opts)
 //	set := store.LogSet(shard)            // one per shard, handed to its loop
-//	go store.Journal().Run(ctx)           // or Commit from a scheduler
+//	go store.Journal().Run(ctx, done)     // or Commit from a scheduler
 type Store struct{ impl storeImpl }
 
 // Recovery tells what Open found.
@@ -142,6 +144,11 @@ func (j *Journal) Submit(t *Turn) { panic("BUG") }
 // then one frame and its sync. It returns the turns done, in order. Blocks.
 // Run calls it in production, the scheduler in simulation.
 func (j *Journal) Commit() []*Turn { panic("BUG") }
+
+// Run commits whatever is submitted, on the calling goroutine, until ctx ends and
+// all that was submitted before is written. done gets the turns of each Commit,
+// in order; it must not block. Production only.
+func (j *Journal) Run(ctx context.Context, done func([]*Turn)) { panic("BUG") }
 
 // Prepare pre-writes spare files and recycles what is no longer needed. Blocks;
 // called off the commit path. It returns false when there was nothing to do.
