@@ -135,3 +135,40 @@ func (b Batch) SetAppendTime(ms int64) {
 	binary.BigEndian.PutUint64(b[batchMaxTimestamp:], uint64(ms))
 	binary.BigEndian.PutUint32(b[batchCRC:], crc32.Checksum(b[batchAttributes:], castagnoli))
 }
+
+// InitHeader writes the header of a batch of count uncompressed records whose
+// bytes are already in place after the header, without producer, with CreateTime
+// timestamps from baseMs to maxMs, and seals it with its checksum. Base offset
+// and leader epoch are left to SetBase.
+func (b Batch) InitHeader(count int32, baseMs, maxMs int64) {
+	binary.BigEndian.PutUint64(b[batchBaseOffset:], 0)
+	binary.BigEndian.PutUint32(b[batchLength:], uint32(len(b)-batchLengthBase))
+	binary.BigEndian.PutUint32(b[batchLeaderEpoch:], 0)
+	b[batchMagic] = 2
+	binary.BigEndian.PutUint16(b[batchAttributes:], 0)
+	binary.BigEndian.PutUint32(b[batchLastDelta:], uint32(count-1))
+	binary.BigEndian.PutUint64(b[batchBaseTimestamp:], uint64(baseMs))
+	binary.BigEndian.PutUint64(b[batchMaxTimestamp:], uint64(maxMs))
+	b.SetProducer(-1, -1, -1)
+	binary.BigEndian.PutUint32(b[batchCount:], uint32(count))
+	b.Seal()
+}
+
+// SetProducer writes the idempotent producer's fields; the checksum covers
+// them, so Seal follows.
+func (b Batch) SetProducer(id int64, epoch int16, baseSequence int32) {
+	binary.BigEndian.PutUint64(b[batchProducerID:], uint64(id))
+	binary.BigEndian.PutUint16(b[batchProducerEpoch:], uint16(epoch))
+	binary.BigEndian.PutUint32(b[batchBaseSequence:], uint32(baseSequence))
+}
+
+// SetAttributes writes the attribute bits; the checksum covers them, so Seal
+// follows.
+func (b Batch) SetAttributes(a int16) {
+	binary.BigEndian.PutUint16(b[batchAttributes:], uint16(a))
+}
+
+// Seal renews the checksum.
+func (b Batch) Seal() {
+	binary.BigEndian.PutUint32(b[batchCRC:], crc32.Checksum(b[batchAttributes:], castagnoli))
+}

@@ -53,6 +53,9 @@ type Options struct {
 	// LogConfig translates a topic's settings, and Limits the rest.
 	TopicConfig func(im *meta.Image, t *meta.Topic) TopicConfig
 	Limits      Limits
+	// MetadataVoters are the nodes that vote in the metadata partition; nil
+	// means this node alone.
+	MetadataVoters []core.NodeID
 	// SpaceState is read before every append of a client.
 	SpaceState func() raftlog.SpaceState
 	Logf       func(format string, args ...any)
@@ -113,6 +116,9 @@ type Effects struct {
 	Jobs      []*raftlog.Job // run on the I/O pool
 	Done      []Request      // give back to Request.call().Origin
 	NextTimer core.Tick      // when to send EventTimer; 0 for never
+	// Fatal is set once the journal has failed: everything is answered with
+	// core.ErrStorageFailed from then on, and the process is to exit and replay.
+	Fatal error
 }
 
 // PeerSend is one frame for the same shard of another node.
@@ -192,8 +198,9 @@ type FetchPart struct {
 	MaxBytes     int
 	CurrentEpoch int32 // -1: not checked
 	LastEpoch    int32 // LastFetchedEpoch, -1: no divergence check
-	// KnownHighWatermark is what the client was last told; a change completes
-	// the wait for a session (KIP-227). -1: none.
+	// KnownHighWatermark is what the client's session was last told (KIP-227),
+	// -1: none. As in Kafka it does not end the wait, which would defeat
+	// MinBytes: the caller compares it with HighWatermark in the answer.
 	KnownHighWatermark core.Offset
 
 	// Results. The receiver releases Data.Bufs.
