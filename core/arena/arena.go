@@ -36,6 +36,7 @@ type chunk struct {
 type Arena struct {
 	// Immutable.
 	limitBytes int64
+	heap       bool
 	free       chan *chunk
 
 	// Owned by the allocating goroutine.
@@ -50,6 +51,14 @@ type Arena struct {
 // New makes an arena that maps at most limitBytes (at least one chunk).
 func New(limitBytes int64) *Arena {
 	return &Arena{limitBytes: max(limitBytes, ChunkBytes), free: make(chan *chunk, freeChunksMax)}
+}
+
+// NewHeap makes an arena whose chunks are the collector's. It is for simulations,
+// where a crash drops an arena with all its buffers unreleased.
+func NewHeap(limitBytes int64) *Arena {
+	a := New(limitBytes)
+	a.heap = true
+	return a
 }
 
 // Stats returns the bytes mapped, and the bytes in chunks still referred to.
@@ -126,6 +135,11 @@ func (a *Arena) mapChunk(size int) (*chunk, error) {
 			return nil, ErrFull
 		}
 	}
+	if a.heap {
+		a.mappedBytes.Add(int64(size))
+		a.liveBytes.Add(int64(size))
+		return &chunk{arena: a, mem: make([]byte, size)}, nil
+	}
 	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("mapping %d bytes of payload memory: %w", size, err)
@@ -148,6 +162,10 @@ func (a *Arena) dropFree() {
 
 func (a *Arena) unmap(c *chunk) {
 	a.mappedBytes.Add(-int64(len(c.mem)))
+	if a.heap {
+		c.mem = nil
+		return
+	}
 	if err := unix.Munmap(c.mem); err != nil {
 		panic("BUG: munmap of arena memory: " + err.Error())
 	}
