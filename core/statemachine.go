@@ -47,7 +47,9 @@ type Write struct {
 type Output struct {
 	Writes []Write
 	// Image, when not nil, replaces the cluster image (controller only). The
-	// shard publishes it once everything appended before it is committed.
+	// shard publishes it once everything appended before it, the Writes of this
+	// Output included, is committed; if one of those could not be appended the
+	// Image is dropped.
 	Image any
 	// TrimBelow asks for the log start to move up to this offset: all records
 	// below it are superseded by later ones. Zero asks for nothing.

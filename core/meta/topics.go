@@ -1,7 +1,7 @@
 package meta
 
 import (
-	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,14 +10,31 @@ import (
 
 const topicBuckets = 256
 
-// topicTable is a persistent hash table: an edit copies one bucket per index,
-// so that making 10,000 topics one after the other stays linear.
+// bucket is one part of a table. It is never changed once its Image is
+// published, so two Images that share a bucket agree on what is in it.
+type bucket[K comparable, V any] struct{ m map[K]V }
+
+type table[K comparable, V any] [topicBuckets]*bucket[K, V]
+
+func (t *table[K, V]) get(i int, k K) (V, bool) {
+	if t == nil || t[i] == nil {
+		var zero V
+		return zero, false
+	}
+	v, ok := t[i].m[k]
+	return v, ok
+}
+
+// topicTable is a persistent hash table: an edit copies the buckets that it
+// touches, once each, so that making 10,000 topics one after the other stays
+// cheap.
 type topicTable struct {
-	byName *[topicBuckets]map[string]*Topic
-	byID   *[topicBuckets]map[core.TopicID]*Topic
+	byName *table[string, *Topic]
+	byID   *table[core.TopicID, *Topic]
 	// ids maps a PartitionID to its place.
-	ids   *[topicBuckets]map[core.PartitionID]Place
-	count int
+	ids        *table[core.PartitionID, Place]
+	count      int
+	partitions int
 }
 
 // Place says where a PartitionID lives.
@@ -26,26 +43,54 @@ type Place struct {
 	Num   int32
 }
 
+// nameBucket is FNV-1a of the name with its dots as underscores, so that names
+// that Kafka holds to collide are in the same bucket.
 func nameBucket(name string) int {
-	h := fnv.New32a()
-	h.Write([]byte(name))
-	return int(h.Sum32() % topicBuckets)
+	h := uint32(2166136261)
+	for i := range len(name) {
+		c := name[i]
+		if c == '.' {
+			c = '_'
+		}
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return int(h % topicBuckets)
 }
+
+// Colliding finds a topic whose name is equal to name but for dots in place of
+// underscores: metric names do not tell the two apart. nil if there is none;
+// of several the first in order of names.
+func (im *Image) Colliding(name string) *Topic {
+	if im.topics.byName == nil || !strings.ContainsAny(name, "._") {
+		return nil
+	}
+	b := im.topics.byName[nameBucket(name)]
+	if b == nil {
+		return nil
+	}
+	flat := strings.ReplaceAll(name, ".", "_")
+	var found *Topic
+	for other, t := range b.m {
+		if strings.ReplaceAll(other, ".", "_") == flat && (found == nil || other < found.Name) {
+			found = t
+		}
+	}
+	return found
+}
+
+func idBucket(id core.TopicID) int            { return int(id[15]) }
+func partitionBucket(id core.PartitionID) int { return int(id % topicBuckets) }
 
 // Topic finds a topic by name; nil if there is none.
 func (im *Image) Topic(name string) *Topic {
-	if im.topics.byName == nil {
-		return nil
-	}
-	return im.topics.byName[nameBucket(name)][name]
+	t, _ := im.topics.byName.get(nameBucket(name), name)
+	return t
 }
 
 // TopicByID finds a topic by its ID; nil if there is none.
 func (im *Image) TopicByID(id core.TopicID) *Topic {
-	if im.topics.byID == nil {
-		return nil
-	}
-	return im.topics.byID[id[15]][id]
+	t, _ := im.topics.byID.get(idBucket(id), id)
+	return t
 }
 
 // Partition finds a partition by topic name and number; nil if there is none.
@@ -59,23 +104,24 @@ func (im *Image) Partition(topic string, num int32) *Partition {
 
 // Locate finds the topic and number of a PartitionID.
 func (im *Image) Locate(id core.PartitionID) (Place, bool) {
-	if im.topics.ids == nil {
-		return Place{}, false
-	}
-	p, ok := im.topics.ids[id%topicBuckets][id]
-	return p, ok
+	return im.topics.ids.get(partitionBucket(id), id)
 }
 
-// TopicCount is the number of topics.
+// TopicCount is the number of topics, PartitionCount that of all partitions.
 func (im *Image) TopicCount() int { return im.topics.count }
+
+// PartitionCount is the number of partitions of all topics.
+func (im *Image) PartitionCount() int { return im.topics.partitions }
 
 // Topics lists all topics in order of their names.
 func (im *Image) Topics() []*Topic {
 	out := make([]*Topic, 0, im.topics.count)
 	if im.topics.byName != nil {
 		for _, b := range im.topics.byName {
-			for _, t := range b {
-				out = append(out, t)
+			if b != nil {
+				for _, t := range b.m {
+					out = append(out, t)
+				}
 			}
 		}
 	}
@@ -86,55 +132,102 @@ func (im *Image) Topics() []*Topic {
 // WithTopic returns an Image that has t in place of any topic of its name. The
 // Version is the caller's to raise.
 func (im *Image) WithTopic(t *Topic) *Image {
-	next := im.WithoutTopic(t.Name)
-	tt := &next.topics
-	if tt.byName == nil {
-		tt.byName, tt.byID, tt.ids = new([topicBuckets]map[string]*Topic), new([topicBuckets]map[core.TopicID]*Topic), new([topicBuckets]map[core.PartitionID]Place)
-	}
-	setIn(&tt.byName, nameBucket(t.Name), t.Name, t)
-	setIn(&tt.byID, int(t.ID[15]), t.ID, t)
-	for _, p := range t.Partitions {
-		setIn(&tt.ids, int(p.ID%topicBuckets), p.ID, Place{t, p.Num})
-	}
-	tt.count++
-	return next
+	e := im.Edit()
+	e.Put(t)
+	return e.Done()
 }
 
 // WithoutTopic returns an Image that lacks the topic of that name.
 func (im *Image) WithoutTopic(name string) *Image {
+	e := im.Edit()
+	e.Remove(name)
+	return e.Done()
+}
+
+// Edit makes a new Image out of an old one in several steps, and copies each
+// bucket at most once on the way. One goroutine owns it.
+type Edit struct {
+	// Image is the new one; the Edit's owner may set its plain fields, and
+	// replaces maps and slices rather than writing into them.
+	Image *Image
+
+	names, topicIDs, partitionIDs [topicBuckets]bool // buckets copied so far
+	copied                        bool               // the tables themselves
+}
+
+// Edit starts a new Image that equals im.
+func (im *Image) Edit() *Edit {
 	next := *im
-	t := im.Topic(name)
-	if t == nil {
-		return &next
-	}
-	tt := &next.topics
-	dropIn(&tt.byName, nameBucket(name), name)
-	dropIn(&tt.byID, int(t.ID[15]), t.ID)
+	return &Edit{Image: &next}
+}
+
+// Done returns the new Image. The Edit must not be used afterwards.
+func (e *Edit) Done() *Image {
+	im := e.Image
+	e.Image = nil
+	return im
+}
+
+// Put adds t, in place of any topic of its name.
+func (e *Edit) Put(t *Topic) {
+	e.Remove(t.Name)
+	e.copyTables()
+	tt := &e.Image.topics
+	own(tt.byName, &e.names, nameBucket(t.Name))[t.Name] = t
+	own(tt.byID, &e.topicIDs, idBucket(t.ID))[t.ID] = t
 	for _, p := range t.Partitions {
-		dropIn(&tt.ids, int(p.ID%topicBuckets), p.ID)
+		own(tt.ids, &e.partitionIDs, partitionBucket(p.ID))[p.ID] = Place{t, p.Num}
+	}
+	tt.count++
+	tt.partitions += len(t.Partitions)
+}
+
+// Remove drops the topic of that name, if there is one.
+func (e *Edit) Remove(name string) {
+	t := e.Image.Topic(name)
+	if t == nil {
+		return
+	}
+	e.copyTables()
+	tt := &e.Image.topics
+	delete(own(tt.byName, &e.names, nameBucket(name)), name)
+	delete(own(tt.byID, &e.topicIDs, idBucket(t.ID)), t.ID)
+	for _, p := range t.Partitions {
+		delete(own(tt.ids, &e.partitionIDs, partitionBucket(p.ID)), p.ID)
 	}
 	tt.count--
-	return &next
+	tt.partitions -= len(t.Partitions)
 }
 
-func setIn[K comparable, V any](table **[topicBuckets]map[K]V, bucket int, k K, v V) {
-	t := cloneBucket(*table, bucket)
-	t[bucket][k] = v
-	*table = t
-}
-
-func dropIn[K comparable, V any](table **[topicBuckets]map[K]V, bucket int, k K) {
-	t := cloneBucket(*table, bucket)
-	delete(t[bucket], k)
-	*table = t
-}
-
-func cloneBucket[K comparable, V any](old *[topicBuckets]map[K]V, bucket int) *[topicBuckets]map[K]V {
-	t := *old
-	b := make(map[K]V, len(t[bucket])+1)
-	for k, v := range t[bucket] {
-		b[k] = v
+func (e *Edit) copyTables() {
+	if e.copied {
+		return
 	}
-	t[bucket] = b
-	return &t
+	tt := &e.Image.topics
+	tt.byName, tt.byID, tt.ids = copyTable(tt.byName), copyTable(tt.byID), copyTable(tt.ids)
+	e.copied = true
+}
+
+func copyTable[K comparable, V any](t *table[K, V]) *table[K, V] {
+	next := new(table[K, V])
+	if t != nil {
+		*next = *t
+	}
+	return next
+}
+
+// own returns bucket i to write into, after copying it if the Edit has not yet.
+func own[K comparable, V any](t *table[K, V], copied *[topicBuckets]bool, i int) map[K]V {
+	if !copied[i] {
+		copied[i] = true
+		next := &bucket[K, V]{}
+		if t[i] != nil {
+			next.m = maps.Clone(t[i].m)
+		}
+		if next.m == nil {
+			next.m = make(map[K]V, 1)
+		}
+		t[i] = next
+	}
+	return t[i].m
 }

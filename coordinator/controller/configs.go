@@ -1,0 +1,261 @@
+package controller
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/core"
+)
+
+// resource is what configs belong to: a topic, one broker, or all brokers.
+type resource struct {
+	kind   byte // resourceTopic, resourceBroker, resourceCluster
+	id     []byte
+	topic  string
+	before map[string]string
+}
+
+// findResource resolves a resource as a request names it.
+func findResource(ch *change, kind kmsg.ConfigResourceType, name string) (resource, *refusal) {
+	im := ch.image()
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic:
+		if name == "" {
+			return resource{}, refuse(kerr.InvalidRequest, "Default topic resources are not allowed.")
+		}
+		t := im.Topic(name)
+		if t == nil {
+			return resource{}, refuse(kerr.UnknownTopicOrPartition, "The topic '%s' does not exist.", name)
+		}
+		return resource{kind: resourceTopic, id: t.ID[:], topic: name, before: t.Configs}, nil
+	case kmsg.ConfigResourceTypeBroker:
+		if name == "" {
+			return resource{kind: resourceCluster, before: im.ClusterConfigs}, nil
+		}
+		n, err := strconv.ParseInt(name, 10, 32)
+		if err != nil {
+			return resource{}, refuse(kerr.InvalidRequest, "Node id must be an integer, but it is: %s", name)
+		}
+		id := core.NodeID(n)
+		if !hasBroker(im, id) {
+			return resource{}, refuse(kerr.InvalidRequest, "No broker with node id %d is registered.", n)
+		}
+		return resource{kind: resourceBroker, id: nodeBytes(id), before: im.BrokerConfigs[id]}, nil
+	case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		return resource{}, refuse(kerr.InvalidRequest, "Configs of resource type %s are not supported.", kind)
+	}
+	return resource{}, refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(kind))
+}
+
+// validate checks one setting.
+func (c *Controller) validate(r *resource, name, value string) *refusal {
+	if len(value) > c.opts.ConfigValueBytesMax {
+		return refuse(kerr.InvalidConfig, "The configuration %s cannot be set because its value has %d bytes, the maximum is %d", name, len(value), c.opts.ConfigValueBytesMax)
+	}
+	var err error
+	if r.kind == resourceTopic {
+		err = c.opts.ValidateTopic(name, value)
+	} else {
+		err = c.opts.ValidateBroker(name, value, r.kind == resourceCluster)
+	}
+	if err != nil {
+		return refuse(kerr.InvalidConfig, "%s", err)
+	}
+	return nil
+}
+
+// topicConfigs validates the settings of a new topic. Of a name given twice the
+// last value counts.
+func (c *Controller) topicConfigs(in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, *refusal) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(in))
+	for _, e := range in {
+		if e.Value == nil {
+			return nil, refuse(kerr.InvalidConfig, "Null value not supported for topic configs: %s", e.Name)
+		}
+		if no := c.validate(&resource{kind: resourceTopic}, e.Name, *e.Value); no != nil {
+			return nil, no
+		}
+		out[e.Name] = *e.Value
+	}
+	return out, c.checkCount(out)
+}
+
+func (c *Controller) checkCount(configs map[string]string) *refusal {
+	if len(configs) > c.opts.ConfigsMax {
+		return refuse(kerr.InvalidConfig, "A resource may have at most %d configs; there would be %d.", c.opts.ConfigsMax, len(configs))
+	}
+	return nil
+}
+
+// store writes the new settings of a resource, unless they are the old ones.
+func (c *Controller) store(ch *change, r *resource, configs map[string]string, validateOnly bool) *refusal {
+	if no := c.checkCount(configs); no != nil {
+		return no
+	}
+	if validateOnly || maps.Equal(r.before, configs) {
+		return nil
+	}
+	rec := encodeConfigs(r.kind, r.id, configs)
+	if !ch.fits([]core.Record{rec}) {
+		return refuse(kerr.PolicyViolation, "The request is too large: alter fewer resources at a time.")
+	}
+	ch.put(rec)
+	return nil
+}
+
+// resourceKey counts how often a request names a resource.
+type resourceKey struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+var errResourceTwice = refusal{kerr.InvalidRequest.Code, "Each resource must appear at most once."}
+
+// incrementalAlterConfigs answers IncrementalAlterConfigs (KIP-339).
+func (c *Controller) incrementalAlterConfigs(ch *change, req *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
+	named := make(map[resourceKey]int)
+	for _, r := range req.Resources {
+		named[resourceKey{r.ResourceType, r.ResourceName}]++
+	}
+	for i := range req.Resources {
+		r := &req.Resources[i]
+		no := &errResourceTwice
+		if named[resourceKey{r.ResourceType, r.ResourceName}] == 1 {
+			no = c.alterIncrementally(ch, r, req.ValidateOnly)
+		}
+		out := kmsg.NewIncrementalAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+		if no != nil {
+			out.ErrorCode, out.ErrorMessage = no.code, &no.text
+		}
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp
+}
+
+func (c *Controller) alterIncrementally(ch *change, req *kmsg.IncrementalAlterConfigsRequestResource, validateOnly bool) *refusal {
+	r, no := findResource(ch, req.ResourceType, req.ResourceName)
+	if no != nil {
+		return no
+	}
+	next := maps.Clone(r.before)
+	if next == nil {
+		next = make(map[string]string, len(req.Configs))
+	}
+	seen := make(map[string]bool, len(req.Configs))
+	for _, e := range req.Configs {
+		if seen[e.Name] {
+			return refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
+		}
+		seen[e.Name] = true
+		if e.Op == kmsg.IncrementalAlterConfigOpDelete {
+			delete(next, e.Name)
+			continue
+		}
+		if e.Value == nil {
+			return refuse(kerr.InvalidRequest, "Null value not supported for : %s", e.Name)
+		}
+		value := *e.Value
+		switch e.Op {
+		case kmsg.IncrementalAlterConfigOpSet:
+		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
+			if value, no = c.editList(&r, next, e.Name, value, e.Op); no != nil {
+				return no
+			}
+		default:
+			return refuse(kerr.InvalidRequest, "Unknown operation %d for config %s", int8(e.Op), e.Name)
+		}
+		if no := c.validate(&r, e.Name, value); no != nil {
+			return no
+		}
+		next[e.Name] = value
+	}
+	return c.store(ch, &r, next, validateOnly)
+}
+
+// editList appends to, or subtracts from, a setting that is a list; where it is
+// not set, from its default.
+func (c *Controller) editList(r *resource, now map[string]string, name, value string, op kmsg.IncrementalAlterConfigOp) (string, *refusal) {
+	old, isList := c.opts.ListDefault(r.kind != resourceTopic, name)
+	if !isList {
+		return "", refuse(kerr.InvalidConfig, "Can't %s to key %s because its type is not LIST.", op, name)
+	}
+	if v, ok := now[name]; ok {
+		old = v
+	}
+	list := splitList(old)
+	for _, item := range splitList(value) {
+		i := slices.Index(list, item)
+		switch {
+		case op == kmsg.IncrementalAlterConfigOpAppend && i < 0:
+			list = append(list, item)
+		case op == kmsg.IncrementalAlterConfigOpSubtract && i >= 0:
+			list = slices.Delete(list, i, i+1)
+		}
+	}
+	return strings.Join(list, ","), nil
+}
+
+func splitList(s string) []string {
+	if s == "" {
+		return nil
+	}
+	parts := strings.Split(s, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}
+
+// alterConfigs answers AlterConfigs, which replaces all settings of a resource.
+func (c *Controller) alterConfigs(ch *change, req *kmsg.AlterConfigsRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
+	named := make(map[resourceKey]int)
+	for _, r := range req.Resources {
+		named[resourceKey{r.ResourceType, r.ResourceName}]++
+	}
+	for i := range req.Resources {
+		r := &req.Resources[i]
+		no := &errResourceTwice
+		if named[resourceKey{r.ResourceType, r.ResourceName}] == 1 {
+			no = c.replaceConfigs(ch, r, req.ValidateOnly)
+		}
+		out := kmsg.NewAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+		if no != nil {
+			out.ErrorCode, out.ErrorMessage = no.code, &no.text
+		}
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp
+}
+
+func (c *Controller) replaceConfigs(ch *change, req *kmsg.AlterConfigsRequestResource, validateOnly bool) *refusal {
+	r, no := findResource(ch, req.ResourceType, req.ResourceName)
+	if no != nil {
+		return no
+	}
+	next := make(map[string]string, len(req.Configs))
+	for _, e := range req.Configs {
+		if _, twice := next[e.Name]; twice {
+			return refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
+		}
+		if e.Value == nil {
+			return refuse(kerr.InvalidRequest, "Null value not supported for : %s", e.Name)
+		}
+		if no := c.validate(&r, e.Name, *e.Value); no != nil {
+			return no
+		}
+		next[e.Name] = *e.Value
+	}
+	return c.store(ch, &r, next, validateOnly)
+}

@@ -1,0 +1,60 @@
+package group
+
+import (
+	"millrace/core/meta"
+)
+
+// OffsetsTopic is the internal topic whose partitions are coordinators.
+const OffsetsTopic = "__consumer_offsets"
+
+// Options make a Machine.
+type Options struct {
+	// Partition is the number of the partition of __consumer_offsets.
+	Partition int32
+	// Seed feeds the member IDs, together with term and time. A deployment
+	// draws it at random once per process.
+	Seed uint64
+	// Image is the metadata that this node sees, for the names behind topic IDs
+	// and for the existence of the partitions that offsets are committed for.
+	// It may return nil before there is any.
+	Image func() *meta.Image
+	Config
+}
+
+// Config holds the settings of a coordinator; times are milliseconds.
+type Config struct {
+	InitialRebalanceDelayMs int64 // group.initial.rebalance.delay.ms
+	MinSessionTimeoutMs     int32 // group.min.session.timeout.ms
+	MaxSessionTimeoutMs     int32 // group.max.session.timeout.ms
+	GroupSizeMax            int   // group.max.size
+	MetadataBytesMax        int   // offset.metadata.max.bytes
+	OffsetsRetentionMs      int64 // offsets.retention.minutes
+	ExpiryIntervalMs        int64 // offsets.retention.check.interval.ms
+	// GroupsMax bounds the groups of this partition, those that exist only as
+	// committed offsets included. More are refused with
+	// COORDINATOR_NOT_AVAILABLE.
+	GroupsMax int
+	// GroupOffsetsMax bounds the committed offsets of one group; GroupBytesMax
+	// the member metadata and assignments of one group.
+	GroupOffsetsMax int
+	GroupBytesMax   int
+	// RewriteBytesMin is the size of the log below which it is never rewritten.
+	RewriteBytesMin int64
+}
+
+// DefaultConfig is Kafka's default for what Kafka has.
+func DefaultConfig() Config {
+	return Config{
+		InitialRebalanceDelayMs: 3000,
+		MinSessionTimeoutMs:     6000,
+		MaxSessionTimeoutMs:     1800000,
+		GroupSizeMax:            1<<31 - 1,
+		MetadataBytesMax:        4096,
+		OffsetsRetentionMs:      7 * 24 * 3600 * 1000,
+		ExpiryIntervalMs:        600000,
+		GroupsMax:               100_000,
+		GroupOffsetsMax:         100_000,
+		GroupBytesMax:           8 << 20,
+		RewriteBytesMin:         4 << 20,
+	}
+}
