@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	nameBytesMax = 249
 	// requestPartitionsMax bounds what one request may create, as in Kafka.
 	requestPartitionsMax = 10_000
 	// changeBytesMax bounds the records of one request: they are one batch.
@@ -37,27 +36,6 @@ func IsInternal(name string) bool {
 		return true
 	}
 	return false
-}
-
-// CheckTopicName says why a topic cannot have this name; "" if it can. The
-// texts are Kafka's.
-func CheckTopicName(name string) string {
-	const prefix = "Topic name is invalid: "
-	switch {
-	case name == "":
-		return prefix + "the empty string is not allowed"
-	case name == "." || name == "..":
-		return prefix + "'" + name + "' is not allowed"
-	case len(name) > nameBytesMax:
-		return fmt.Sprintf(prefix+"the length of '%s' is longer than the max allowed length %d", name, nameBytesMax)
-	}
-	for _, c := range []byte(name) {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' {
-			continue
-		}
-		return prefix + "'" + name + "' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-	}
-	return ""
 }
 
 // createTopics answers CreateTopics. Each topic is validated and made on its
@@ -112,7 +90,7 @@ func (c *Controller) createTopic(ch *change, t *kmsg.CreateTopicsRequestTopic, v
 	if t.Topic == "__cluster_metadata" {
 		return refuse(kerr.InvalidRequest, "Creation of internal topic __cluster_metadata is prohibited.")
 	}
-	if text := CheckTopicName(t.Topic); text != "" {
+	if text := core.CheckTopicName(t.Topic); text != "" {
 		return refuse(kerr.InvalidTopicException, "%s", text)
 	}
 	if ch.image().Topic(t.Topic) != nil {

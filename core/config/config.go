@@ -195,12 +195,18 @@ func (c *Config) DescribeTopic(own map[string]string) []Entry {
 	return out
 }
 
-// DescribeBroker lists this broker's settings in order of their names.
+// DescribeBroker lists this broker's settings in order of their names. A value
+// that only another setting supplies (log.retention.hours for log.retention.ms)
+// is among the synonyms alone, as in Kafka.
 func (c *Config) DescribeBroker() []Entry {
 	out := make([]Entry, 0, len(brokerSettings))
 	for i := range brokerSettings {
 		s := &brokerSettings[i]
-		out = append(out, entry(s, c.synonyms(s, 1, nil)))
+		e := entry(s, c.synonyms(s, 1, nil))
+		if e.Set && e.Synonyms[0].Name != s.Name {
+			e.Value, e.Set, e.Origin = "", false, FromDefault
+		}
+		out = append(out, e)
 	}
 	slices.SortFunc(out, func(a, b Entry) int { return cmp.Compare(a.Setting.Name, b.Setting.Name) })
 	return out

@@ -83,11 +83,14 @@ func ValidateBroker(name, value string) error {
 	return named(s, s.Validate(value))
 }
 
-// IsList says whether a setting takes the append and subtract operations of
-// IncrementalAlterConfigs.
-func IsList(scope Scope, name string) bool {
+// ListDefault tells of a setting that takes the append and subtract operations
+// of IncrementalAlterConfigs (isList), and the default that they start from.
+func ListDefault(scope Scope, name string) (value string, isList bool) {
 	s := Lookup(scope, name)
-	return s != nil && s.Type == List
+	if s == nil || s.Type != List {
+		return "", false
+	}
+	return s.Default, true
 }
 
 func named(s *Setting, err error) error {

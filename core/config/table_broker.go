@@ -61,7 +61,6 @@ var brokerSettings = []Setting{
 	{Group: grpTopics, Name: "message.max.bytes", Type: Int, Unit: "bytes", Default: "1048588", Min: 0, Max: maxMessageBytes, Dynamic: true, Text: "Default of max.message.bytes."},
 	{Group: grpTopics, Name: "min.insync.replicas", Type: Int, Default: "1", Min: 1, Max: anyMax, Dynamic: true, Text: "Default of the topic setting of this name."},
 	{Group: grpTopics, Name: "unclean.leader.election.enable", Type: Bool, Default: "false", Only: "false", Why: "a replica that lacks acknowledged records never leads", Dynamic: true, Text: "Default of the topic setting of this name."},
-	{Group: grpTopics, Name: "topics.max", Type: Int, Default: "100000", Min: 1, Max: maxInt, Text: "Most topics of the cluster."},
 	{Group: grpTopics, Name: "partitions.max", Type: Int, Default: "200000", Min: 1, Max: maxInt, Text: "Most partitions of the cluster."},
 
 	// Groups.

@@ -44,12 +44,15 @@ const (
 	codeUnknownProducerID         int16 = 59
 	codeFetchSessionIDNotFound    int16 = 70
 	codeInvalidFetchSessionEpoch  int16 = 71
+	codeTopicDeletionDisabled     int16 = 73
 	codeFencedLeaderEpoch         int16 = 74
 	codeUnknownLeaderEpoch        int16 = 75
 	codeInvalidRecord             int16 = 87
 	codeProducerFenced            int16 = 90
 	codeUnknownTopicID            int16 = 100
 	codeInconsistentTopicID       int16 = 103
+	codeMismatchedEndpointType    int16 = 114
+	codeUnsupportedEndpointType   int16 = 115
 	codeRebootstrapRequired       int16 = 129
 )
 

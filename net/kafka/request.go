@@ -142,6 +142,17 @@ func (r *Request) Now() core.Tick { return r.w.loop.Now() }
 // After calls fn on the loop at or after at.
 func (r *Request) After(at core.Tick, fn func()) Timer { return r.w.loop.After(at, fn) }
 
+// BrokerAddr is how the client, which came through one of the listeners,
+// reaches broker b.
+func (r *Request) BrokerAddr(b meta.Broker) (host string, port int32) {
+	if b.ID == r.Options().Node {
+		if e, ok := r.Options().Advertised[r.conn.Info().Listener]; ok {
+			return e.Host, e.Port
+		}
+	}
+	return b.Host, b.Port
+}
+
 // Client tells state machines who asks.
 func (r *Request) Client() core.ClientInfo {
 	info := r.conn.Info()

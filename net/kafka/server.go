@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"millrace/core"
+	"millrace/core/config"
 )
 
 // Options are the settings of the data plane's handlers, as values.
@@ -28,7 +29,23 @@ type Options struct {
 	// ProducerIDBlock is how many producer ids a loop asks the controller for.
 	ProducerIDBlock int32
 
+	// Config are the broker's settings with the dynamic ones as they are now.
+	Config func() *config.Config
+	// Advertised tells how clients of a listener reach this node, by the
+	// listener's name. Where it lacks one, the node's registration counts.
+	Advertised map[string]Endpoint
+	// DataDir is the absolute path of the data directory, and DiskSpace what is
+	// free for clients' data on its device and the size of it, without blocking.
+	DataDir   string
+	DiskSpace func() (free, total int64)
+
 	Logf func(format string, args ...any)
+}
+
+// Endpoint is a host and a port.
+type Endpoint struct {
+	Host string
+	Port int32
 }
 
 // Server is what the Workers of all loops share.

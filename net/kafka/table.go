@@ -20,9 +20,9 @@ type api struct {
 // apis lists every API that a client may call. A key is listed here only when
 // it works: clients switch features on by what is advertised.
 func apis() []api {
-	return []api{
+	return append([]api{
 		{key: kmsg.ApiVersions, min: 0, max: 5, serve: serveApiVersions},
-	}
+	}, controlAPIs()...)
 }
 
 // apiTable finds an API by key.

@@ -1,0 +1,56 @@
+package kafka
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// serveOffsetFetch reads committed offsets: of one group up to version 7, of
+// several since (KIP-709), by topic ID since version 10.
+func serveOffsetFetch(r *Request) {
+	req := r.Body.(*kmsg.OffsetFetchRequest)
+	if r.Version < 8 {
+		r.toGroup(req.Group, func(code int16) kmsg.Response { return refuseOffsetFetch(req, code) })
+		return
+	}
+	resp := kmsg.NewPtrOffsetFetchResponse()
+	resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(req.Groups))
+	for i, g := range req.Groups {
+		resp.Groups[i] = kmsg.NewOffsetFetchResponseGroup()
+		resp.Groups[i].Group, resp.Groups[i].ErrorCode = g.Group, codeNotCoordinator
+	}
+	ask := func(s share) kmsg.Request {
+		part := kmsg.NewPtrOffsetFetchRequest()
+		part.RequireStable = req.RequireStable
+		for _, i := range s.items {
+			part.Groups = append(part.Groups, req.Groups[i])
+		}
+		return part
+	}
+	answer := func(s share, reply any, err error) {
+		for k, i := range s.items {
+			if err != nil {
+				resp.Groups[i].ErrorCode = CoordinatorErrorCode(err)
+				continue
+			}
+			resp.Groups[i] = reply.(*kmsg.OffsetFetchResponse).Groups[k]
+		}
+	}
+	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i].Group })
+	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
+}
+
+// refuseOffsetFetch is the answer of versions 1 to 7: the error stands at every
+// partition, and since version 2 also at the top.
+func refuseOffsetFetch(req *kmsg.OffsetFetchRequest, code int16) kmsg.Response {
+	resp := kmsg.NewPtrOffsetFetchResponse()
+	resp.ErrorCode = code
+	for _, t := range req.Topics {
+		rt := kmsg.NewOffsetFetchResponseTopic()
+		rt.Topic = t.Topic
+		for _, p := range t.Partitions {
+			rp := kmsg.NewOffsetFetchResponseTopicPartition()
+			rp.Partition, rp.Offset, rp.LeaderEpoch, rp.ErrorCode = p, -1, -1, code
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}
