@@ -120,6 +120,10 @@ func (s *Store) CheckSpace() SpaceState { panic("BUG") }
 // Close stops after what was submitted has been written. Blocks.
 func (s *Store) Close() error { panic("BUG") }
 
+// Discard frees the memory of a store whose process is taken for dead, without
+// touching the file system or waiting. Simulations only.
+func (s *Store) Discard() { panic("BUG") }
+
 // Turn is what one turn of one shard wants durable: the pending entries, hard
 // states and log starts of its dirty logs. LogSet.Collect fills it.
 type Turn struct {
