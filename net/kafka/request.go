@@ -91,6 +91,7 @@ func (r *Request) refuseVersion() {
 
 // Reply sends resp in the request's version.
 func (r *Request) Reply(resp kmsg.Response) {
+	r.Failed(firstError(resp))
 	resp.SetVersion(r.Version)
 	flexible := r.Version >= r.api.flexibleFrom && r.Key != int16(kmsg.ApiVersions)
 	b := appendReplyHeader(make([]byte, 0, 256), r.CorrelationID, flexible)
@@ -119,6 +120,7 @@ func (r *Request) end() {
 		panic("BUG: a second reply to one request")
 	}
 	r.replied = true
+	r.w.stats[r.api.row].observe(r.Now() - r.received)
 	r.buf.Release()
 	r.buf, r.Payload, r.Body = arena.Buf{}, nil, nil
 }

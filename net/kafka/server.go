@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"millrace/core"
@@ -56,6 +57,11 @@ type Server struct {
 
 	// Atomic; read by metrics.
 	stats serverStats
+
+	mu struct {
+		sync.Mutex
+		workers []*Worker // grows at the start only
+	}
 }
 
 type serverStats struct {
@@ -73,7 +79,14 @@ func NewServer(opts Options) *Server {
 type Worker struct {
 	server *Server
 	loop   Loop
+	stats  []apiStats // by row of the table; atomic, read by metrics
 }
 
 // NewWorker makes the Worker of a loop.
-func (s *Server) NewWorker(l Loop) *Worker { return &Worker{server: s, loop: l} }
+func (s *Server) NewWorker(l Loop) *Worker {
+	w := &Worker{server: s, loop: l, stats: make([]apiStats, len(s.table.rows))}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.workers = append(s.mu.workers, w)
+	return w
+}

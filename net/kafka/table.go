@@ -14,6 +14,7 @@ type api struct {
 	// raw is set where the handler decodes Request.Payload itself.
 	raw bool
 
+	row          int   // place in the table
 	flexibleFrom int16 // lowest flexible version; max+1 if there is none
 }
 
@@ -35,6 +36,7 @@ func newTable(rows []api) apiTable {
 	t := apiTable{rows: rows}
 	for i := range rows {
 		a := &rows[i]
+		a.row = i
 		a.flexibleFrom = a.max + 1
 		for v := a.max; v >= a.min; v-- {
 			req := kmsg.RequestForKey(int16(a.key))

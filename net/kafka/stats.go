@@ -1,0 +1,105 @@
+package kafka
+
+import (
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"millrace/core"
+)
+
+// Latency buckets: bucket i counts requests that took up to LatencyBoundsUs[i]
+// microseconds, from the arrival of the frame to the reply. A request that waits
+// by design (Fetch, JoinGroup, SyncGroup) counts with its wait.
+var LatencyBoundsUs = [...]int64{100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 5_000_000}
+
+// errorCodesMax bounds the codes that are counted one by one; those of Kafka 4.4
+// are below it.
+const errorCodesMax = 160
+
+// apiStats are the counters of one API on one loop: written by that loop, read
+// by metrics.
+type apiStats struct {
+	sumUs   atomic.Uint64
+	latency [len(LatencyBoundsUs) + 1]atomic.Uint64
+	errors  [errorCodesMax]atomic.Uint64 // by code, UNKNOWN_SERVER_ERROR at 0
+}
+
+func (a *apiStats) observe(took core.Tick) {
+	us := max(int64(took)/1000, 0)
+	i := 0
+	for i < len(LatencyBoundsUs) && us > LatencyBoundsUs[i] {
+		i++
+	}
+	a.latency[i].Add(1)
+	a.sumUs.Add(uint64(us))
+}
+
+// Failed counts an error that the request is answered with. Reply does so for
+// the responses that kmsg encodes.
+func (r *Request) Failed(code int16) {
+	if code == codeNone {
+		return
+	}
+	if code < 0 || code >= errorCodesMax {
+		code = 0
+	}
+	r.w.stats[r.api.row].errors[code].Add(1)
+}
+
+// APIStats is what the requests of one API came to, over all loops.
+type APIStats struct {
+	API string
+	// Latency has one count more than LatencyBoundsUs: those above all bounds.
+	Latency []uint64
+	SumUs   uint64
+	// Errors counts requests answered with an error, by the name of the first
+	// one in the answer.
+	Errors map[string]uint64
+}
+
+// Stats sums up the requests since the start, in the order of the table. Any
+// goroutine.
+func (s *Server) Stats() []APIStats {
+	s.mu.Lock()
+	workers := s.mu.workers
+	s.mu.Unlock()
+	out := make([]APIStats, len(s.table.rows))
+	for row := range s.table.rows {
+		o := &out[row]
+		o.API = s.table.rows[row].key.Name()
+		o.Latency = make([]uint64, len(LatencyBoundsUs)+1)
+		for _, w := range workers {
+			a := &w.stats[row]
+			o.SumUs += a.sumUs.Load()
+			for i := range a.latency {
+				o.Latency[i] += a.latency[i].Load()
+			}
+			for code := range a.errors {
+				if n := a.errors[code].Load(); n > 0 {
+					if o.Errors == nil {
+						o.Errors = make(map[string]uint64)
+					}
+					o.Errors[errorName(int16(code))] += n
+				}
+			}
+		}
+	}
+	return out
+}
+
+func errorName(code int16) string {
+	if code == 0 {
+		code = codeUnknownServerError
+	}
+	if e := kerr.TypedErrorForCode(code); e != nil {
+		return e.Message
+	}
+	return kerr.UnknownServerError.Message
+}
+
+// Refused are the requests that closed their connection: malformed ones, and
+// those of keys and versions that are not served. Any goroutine.
+func (s *Server) Refused() (malformed, unsupported uint64) {
+	return s.stats.malformed.Load(), s.stats.unsupported.Load()
+}
