@@ -1,0 +1,45 @@
+package admin
+
+// table lists every metric of the broker, in the order of /metrics. Labels are
+// bounded: API names, error names, shard numbers and fixed words.
+var table = []Metric{
+	{Name: "millrace_build_info", Kind: Gauge, Labels: []string{"version", "go"}, Help: "1, labelled with the version."},
+	{Name: "millrace_uptime_seconds", Kind: Gauge, Help: "Time since the start."},
+	{Name: "millrace_ready", Kind: Gauge, Help: "1 when /readyz answers 200."},
+
+	{Name: "millrace_request_duration_seconds", Kind: Histogram, Labels: []string{"api"}, Help: "Time from a request's arrival to its reply; long polls count with their wait."},
+	{Name: "millrace_request_errors_total", Kind: Counter, Labels: []string{"api", "error"}, Help: "Requests answered with an error, by the first one in the answer."},
+	{Name: "millrace_requests_malformed_total", Kind: Counter, Help: "Requests that could not be decoded; their connections were closed."},
+	{Name: "millrace_requests_unsupported_total", Kind: Counter, Help: "Requests of keys or versions that are not served."},
+
+	{Name: "millrace_connections", Kind: Gauge, Labels: []string{"shard"}, Help: "Open client connections."},
+	{Name: "millrace_connections_opened_total", Kind: Counter, Labels: []string{"shard"}, Help: "Client connections accepted."},
+	{Name: "millrace_received_bytes_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes read from clients."},
+	{Name: "millrace_sent_bytes_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes written to clients."},
+	{Name: "millrace_reads_paused_total", Kind: Counter, Labels: []string{"shard", "reason"}, Help: "Times that a socket was not read for lack of room, by what was lacking."},
+
+	{Name: "millrace_shard_turns_total", Kind: Counter, Labels: []string{"shard"}, Help: "Turns of the shard's event loop."},
+	{Name: "millrace_shard_partitions", Kind: Gauge, Labels: []string{"shard"}, Help: "Partitions with a replica on this shard."},
+	{Name: "millrace_shard_leaders", Kind: Gauge, Labels: []string{"shard"}, Help: "Partitions that this shard leads."},
+	{Name: "millrace_shard_appends_total", Kind: Counter, Labels: []string{"shard"}, Help: "Record batches appended."},
+	{Name: "millrace_shard_appended_bytes_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes of record batches appended."},
+	{Name: "millrace_shard_refused_total", Kind: Counter, Labels: []string{"shard"}, Help: "Requests refused for lack of budget."},
+	{Name: "millrace_shard_inflight_bytes", Kind: Gauge, Labels: []string{"shard"}, Help: "Appended bytes that are not on stable storage yet."},
+	{Name: "millrace_shard_inflight_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_shard_inflight_bytes."},
+	{Name: "millrace_shard_fetch_waiters", Kind: Gauge, Labels: []string{"shard"}, Help: "Fetches that wait for records."},
+	{Name: "millrace_shard_fetch_waiters_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_shard_fetch_waiters."},
+
+	{Name: "millrace_payload_memory_bytes", Kind: Gauge, Labels: []string{"shard", "state"}, Help: "Payload memory outside the Go heap: mapped, and of it live (some buffer refers to it)."},
+	{Name: "millrace_payload_memory_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of mapped payload memory."},
+
+	{Name: "millrace_disk_free_bytes", Kind: Gauge, Help: "Free space of the data directory's file system."},
+	{Name: "millrace_disk_total_bytes", Kind: Gauge, Help: "Size of the data directory's file system."},
+	{Name: "millrace_disk_reserve_bytes", Kind: Gauge, Help: "Free space below which produce requests are refused (disk.reserve.bytes)."},
+	{Name: "millrace_disk_low", Kind: Gauge, Help: "1 while produce requests are refused for lack of disk space."},
+	{Name: "millrace_disk_direct_io", Kind: Gauge, Help: "1 where writes bypass the page cache; 0 where the file system does not allow it."},
+
+	{Name: "millrace_topics", Kind: Gauge, Help: "Topics of the cluster."},
+	{Name: "millrace_partitions", Kind: Gauge, Help: "Partitions of the cluster."},
+	{Name: "millrace_brokers", Kind: Gauge, Help: "Registered brokers."},
+	{Name: "millrace_metadata_version", Kind: Gauge, Help: "Version of the metadata that this node has applied."},
+}
