@@ -63,6 +63,10 @@ type Conn interface {
 	// Every place is filled exactly once; the bytes leave when all earlier
 	// places are filled. A reply to a closed connection is released unsent.
 	Reply(place uint64, r Reply)
+	// Expect announces a reply of up to n bytes for a place that is not filled
+	// yet. It counts against what may wait for this client, so that requests
+	// behind a large answer are not read before it has left.
+	Expect(place uint64, n int)
 	// Close ends the connection; replies not yet sent are dropped. reason is for
 	// the log and must say what was refused.
 	Close(reason string)

@@ -1,0 +1,260 @@
+package listener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"millrace/core"
+	"millrace/core/arena"
+	"millrace/core/budget"
+	"millrace/core/meta"
+	"millrace/shard"
+)
+
+// Server is the loops of one node with all that runs beside them:
+//
+//	srv, err := New(opts)    // shards over the store's logs; may block for long
+//	bound, err := srv.Listen() // opens the sockets, serves nobody yet
+//	err = srv.Start()        // loops, journal, jobs, accepting
+//	err = srv.Stop(ctx)      // answers what waits, or fails it, and ends all of it
+type Server struct {
+	// Immutable once started.
+	opts        Options
+	clock       clock
+	budget      *budget.Budget // of requests, of the node
+	loops       []*Loop
+	journal     journal
+	store       store
+	pool        *pool
+	timekeeper  *timekeeper
+	client      *gnet.Client
+	byEventLoop map[gnet.EventLoop]*Loop
+	doorbells   []net.Conn
+	listeners   []*acceptor
+	certs       []*certificates
+	complaints  complaints
+	serving     context.Context // ends when handshakes are to be given up
+	endServing  context.CancelFunc
+	cancel      context.CancelFunc // of the journal and what runs beside it
+	background  sync.WaitGroup // journal, preparer, space check, certificates
+	journalDone chan struct{}
+	failed      chan error
+
+	// Atomic.
+	connID atomic.Uint64
+	image  atomic.Pointer[meta.Image]
+	refuse struct {
+		max, perIP, handshake atomic.Uint64
+	}
+
+	mu struct {
+		sync.Mutex
+		connections int
+		perHost     map[string]int
+	}
+}
+
+// New makes the shards. It blocks while they read their logs.
+func New(opts Options) (*Server, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	srv := newServer(opts)
+	srv.store, srv.journal = opts.Store, opts.Store.Journal()
+	for _, l := range srv.loops {
+		o := opts.Shard
+		o.ID, o.Count, o.Logs, o.Arena = l.id, opts.Shards, opts.Store.LogSet(l.id), l.arena
+		o.SpaceState = opts.Store.SpaceState
+		s, err := shard.New(o)
+		if err != nil {
+			return nil, fmt.Errorf("starting shard %d: %w", l.id, err)
+		}
+		l.logs, l.shard = o.Logs, s
+		l.worker = opts.Kafka.NewWorker(l)
+	}
+	return srv, nil
+}
+
+// newServer makes loops without their shards and handlers.
+func newServer(opts Options) *Server {
+	srv := &Server{
+		opts: opts, clock: newClock(),
+		budget:      budget.New(opts.NodeBytesMax, nil),
+		journalDone: make(chan struct{}),
+		failed:      make(chan error, 1),
+	}
+	srv.serving, srv.endServing = context.WithCancel(context.Background())
+	srv.mu.perHost = make(map[string]int)
+	srv.complaints.logf = opts.Logf
+	for i := range opts.Shards {
+		l := &Loop{
+			id: core.ShardID(i), srv: srv,
+			arena:    arena.New(opts.ArenaBytes),
+			budget:   budget.New(opts.ShardBytesMax, srv.budget),
+			inbox:    newInbox(opts.InboxMax),
+			outbox:   make([][]message, opts.Shards),
+			sessions: make(map[*session]struct{}),
+		}
+		l.deadline.Store(noDeadline)
+		srv.loops = append(srv.loops, l)
+	}
+	srv.timekeeper = newTimekeeper(srv.clock, srv.loops)
+	srv.pool = newPool(opts.IOWorkers)
+	return srv
+}
+
+// Start runs the loops and begins to accept connections.
+func (srv *Server) Start() error {
+	opts := []gnet.Option{
+		gnet.WithNumEventLoop(len(srv.loops)),
+		gnet.WithReadBufferCap(readBufferBytes),
+		gnet.WithLogger(gnetLog{srv.opts.Logf}),
+	}
+	var err error
+	if srv.client, err = gnet.NewClient(&events{srv: srv}, opts...); err != nil {
+		return fmt.Errorf("making the event loops: %w", err)
+	}
+	if err := srv.client.Start(); err != nil {
+		return fmt.Errorf("starting the event loops: %w", err)
+	}
+	if err := srv.enrolLoops(); err != nil {
+		return errors.Join(err, srv.client.Stop())
+	}
+	go srv.timekeeper.run()
+	srv.pool.start()
+	srv.startStorage()
+	for _, l := range srv.loops {
+		l.force(message{kind: msgFunc, fn: l.begin})
+	}
+	for _, a := range srv.listeners {
+		a.start()
+	}
+	return nil
+}
+
+const readBufferBytes = 64 << 10
+
+// begin is a loop's first turn.
+func (l *Loop) begin() {
+	if l.srv.pinned() {
+		if err := pinThread(int(l.id)); err != nil {
+			l.srv.opts.Logf("shard %d is not pinned: %v", l.id, err)
+		}
+	}
+	l.sweepLater()
+	// A turn without events tells when the shard wants its timer.
+	l.dirty = true
+}
+
+// pinned decides shard.pin=auto: a pinned loop must never compete with the
+// collector and the journal's thread.
+func (srv *Server) pinned() bool {
+	return srv.opts.Pin == PinOn || srv.opts.Pin == PinAuto && runtime.NumCPU() > len(srv.loops)+2
+}
+
+// Failed gives the error that ends the trust in the device: the process is to
+// stop serving, restart and replay.
+func (srv *Server) Failed() <-chan error { return srv.failed }
+
+// Image is the newest metadata; nil until the first one is published. Any
+// goroutine.
+func (srv *Server) Image() *meta.Image { return srv.image.Load() }
+
+// Post calls fn on the loop of a shard; false when its inbox is full.
+func (srv *Server) Post(id core.ShardID, fn func(l *Loop)) bool {
+	l := srv.loops[id]
+	return l.Post(func() { fn(l) })
+}
+
+// publish makes a new Image the one that is served, and tells every shard.
+func (srv *Server) publish(im *meta.Image) {
+	srv.image.Store(im)
+	for _, l := range srv.loops {
+		l.force(message{kind: msgImage, image: im})
+	}
+}
+
+// Stop stops accepting, answers what is under way or fails it when ctx ends,
+// writes what was submitted, and ends every goroutine.
+func (srv *Server) Stop(ctx context.Context) error {
+	for _, a := range srv.listeners {
+		a.stop()
+	}
+	for _, l := range srv.loops {
+		l.force(message{kind: msgFunc, fn: l.beginStop})
+	}
+	srv.awaitQuiet(ctx)
+	srv.endServing()
+	for _, l := range srv.loops {
+		l.force(message{kind: msgFunc, fn: l.closeAll})
+	}
+	for srv.connectionCount() > 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	close(srv.timekeeper.stop)
+	<-srv.timekeeper.done
+	srv.stopStorage()
+	srv.pool.close()
+	err := srv.client.Stop()
+	for _, c := range srv.doorbells {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// awaitQuiet returns when no request is under way, or ctx ends.
+func (srv *Server) awaitQuiet(ctx context.Context) {
+	for ctx.Err() == nil {
+		busy := make(chan bool, len(srv.loops))
+		for _, l := range srv.loops {
+			l.force(message{kind: msgFunc, fn: func() { busy <- l.busy() }})
+		}
+		any := false
+		for range srv.loops {
+			any = <-busy || any
+		}
+		if !any {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// beginStop reads no further request and asks the shard to answer its waiters.
+func (l *Loop) beginStop() {
+	l.stopping = true
+	for s := range l.sessions {
+		if s.paused == notPaused {
+			s.pause(pauseStop)
+		}
+	}
+	l.step(shard.Event{Kind: shard.EventShutdown})
+}
+
+// busy says whether requests are under way or replies wait to be sent.
+func (l *Loop) busy() bool {
+	for s := range l.sessions {
+		if s.slots.len() > 0 || len(s.out) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Loop) closeAll() {
+	l.shut = true
+	for s := range l.sessions {
+		if !s.closing {
+			s.closing = true
+			l.closing = append(l.closing, s)
+		}
+	}
+}

@@ -1,0 +1,386 @@
+package listener
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"millrace/core"
+	"millrace/core/arena"
+	"millrace/net/kafka"
+)
+
+// transport is what differs between plaintext and TLS connections.
+type transport interface {
+	// flush starts sending what is in session.out.
+	flush()
+	// pause stops the reading of the socket, resume starts it again and hands
+	// over what was read before the pause.
+	pause()
+	resume()
+	// close ends the connection; session.ended is called from it or later.
+	close()
+}
+
+// source gives out bytes that were read; 0 when there are none at hand.
+type source interface{ Read(p []byte) (int, error) }
+
+// pauseReason says why a connection's next request is not read.
+type pauseReason uint8
+
+const (
+	notPaused     pauseReason = iota
+	pauseInflight             // too many requests or request bytes of this connection
+	pauseSlow                 // too many reply bytes wait for this client
+	pauseBudget               // the shard's or the node's request bytes are used up
+	pauseArena                // no payload memory
+	pauseBusy                 // another shard's inbox is full
+	pauseStop                 // the broker is stopping
+	pauseReasons
+)
+
+var pauseNames = [pauseReasons]string{"none", "inflight", "slow_reader", "budget", "memory", "busy_shard", "stopping"}
+
+const preludeBytes = 8 // length, API key, version
+
+// session is one client connection over either transport: framing, order of
+// replies and limits. It implements kafka.Conn and is owned by its loop.
+//
+// A request's payload is kept only with a ticket, which reserves its bytes from
+// the connection's, the shard's and the node's limit. Without one the socket is
+// not read: the bytes stay with the kernel and the client's window closes.
+type session struct {
+	// Immutable.
+	loop      *Loop
+	transport transport
+	info      kafka.ConnInfo
+
+	// The frame being read.
+	prelude     [preludeBytes]byte
+	preludeHave int
+	size        int // of the frame, once the length is known
+	hasTicket   bool
+	buf         arena.Buf // of a Produce frame
+	frame       []byte    // what has come of the frame
+	frameSince  core.Tick // when its first byte came
+
+	// The order of replies.
+	slots         slotRing
+	inflightBytes int64
+	expectedBytes int64
+
+	// What is to be sent.
+	out      []piece
+	outBytes int64 // of out and of replies that wait for earlier ones
+
+	paused     pauseReason
+	queued     bool // in loop.waiting
+	unsent     bool // in loop.unsent
+	recheck    bool // in loop.waiting.recheck
+	closed     bool
+	closing    bool
+	lastActive core.Tick
+}
+
+// piece is bytes to be sent; bufs are released once they are.
+type piece struct {
+	b    []byte
+	bufs []arena.Buf
+}
+
+// Info implements kafka.Conn.
+func (s *session) Info() *kafka.ConnInfo { return &s.info }
+
+// pump reads frames from src and serves them, until src is empty or the
+// connection may not go on.
+func (s *session) pump(src source) {
+	for s.paused == notPaused && !s.closing {
+		if s.preludeHave < preludeBytes {
+			if !s.readPrelude(src) {
+				return
+			}
+		}
+		if !s.hasTicket {
+			if reason := s.admit(); reason != notPaused {
+				s.pause(reason)
+				return
+			}
+		}
+		if !s.readFrame(src) {
+			return
+		}
+		s.serve()
+	}
+}
+
+// readPrelude reads the length, checks it, and reads the API key and version.
+func (s *session) readPrelude(src source) bool {
+	for s.preludeHave < preludeBytes {
+		end := 4
+		if s.preludeHave >= 4 {
+			end = preludeBytes
+		}
+		n, _ := src.Read(s.prelude[s.preludeHave:end])
+		if n == 0 {
+			return false
+		}
+		if s.preludeHave == 0 {
+			s.frameSince = s.loop.now
+		}
+		s.preludeHave += n
+		s.lastActive = s.loop.now
+		if s.preludeHave == 4 {
+			size := int32(binary.BigEndian.Uint32(s.prelude[:]))
+			if size < preludeBytes || size > s.loop.srv.opts.RequestBytesMax {
+				s.Close(badLength(s.prelude[:4], size, s.loop.srv.opts.RequestBytesMax))
+				return false
+			}
+			s.size = int(size)
+		}
+	}
+	return true
+}
+
+// badLength explains a length prefix that cannot be, with the usual causes.
+func badLength(b []byte, size, limit int32) string {
+	switch {
+	case b[0] == 0x16 && b[1] == 0x03:
+		return "TLS was spoken to a plaintext listener"
+	case string(b) == "GET " || string(b) == "POST" || string(b) == "HEAD":
+		return "HTTP was spoken to a Kafka listener"
+	default:
+		return fmt.Sprintf("a request length of %d bytes is outside [%d, %d] (socket.request.max.bytes)", size, preludeBytes, limit)
+	}
+}
+
+// admit takes a ticket and memory for the frame whose prelude was read.
+func (s *session) admit() pauseReason {
+	l, o := s.loop, &s.loop.srv.opts
+	switch {
+	case l.stopping:
+		return pauseStop
+	case !s.ownRoom(o.InflightMax):
+		if s.outBytes+s.expectedBytes > o.ConnOutBytesMax {
+			return pauseSlow
+		}
+		return pauseInflight
+	case l.outboxed > 0:
+		return pauseBusy
+	case l.waiting.ahead(), !l.budget.Reserve(int64(s.size)):
+		return pauseBudget
+	}
+	const produce = 0
+	if key := binary.BigEndian.Uint16(s.prelude[4:]); key == produce && int64(s.size) <= l.arena.LimitBytes()/4 {
+		buf, err := l.arena.Alloc(s.size)
+		if err != nil {
+			l.shedMemory(s.size)
+			if buf, err = l.arena.Alloc(s.size); err != nil {
+				l.release(int64(s.size))
+				return pauseArena
+			}
+		}
+		s.buf, s.frame = buf, buf.Bytes()[:0]
+	} else {
+		s.frame = make([]byte, 0, min(s.size, frameStepBytes))
+	}
+	s.hasTicket = true
+	s.frame = append(s.frame, s.prelude[4:]...)
+	return notPaused
+}
+
+// frameStepBytes is what a frame in ordinary memory is given at once, so that a
+// client that only claims to send much does not make the broker allocate it.
+const frameStepBytes = 64 << 10
+
+// ownRoom says whether this connection's own limits let it send another request.
+func (s *session) ownRoom(inflightMax int) bool {
+	o := &s.loop.srv.opts
+	n := s.slots.len()
+	return n < inflightMax &&
+		(n == 0 || s.inflightBytes+int64(s.size) <= o.ConnBytesMax) &&
+		s.outBytes+s.expectedBytes <= o.ConnOutBytesMax
+}
+
+func (s *session) readFrame(src source) bool {
+	for len(s.frame) < s.size {
+		if len(s.frame) == cap(s.frame) {
+			grown := make([]byte, len(s.frame), min(s.size, 2*cap(s.frame)))
+			copy(grown, s.frame)
+			s.frame = grown
+		}
+		n, _ := src.Read(s.frame[len(s.frame):min(cap(s.frame), s.size)])
+		if n == 0 {
+			return false
+		}
+		s.frame = s.frame[:len(s.frame)+n]
+		s.lastActive = s.loop.now
+	}
+	return true
+}
+
+// serve hands the complete frame to the handler.
+func (s *session) serve() {
+	f := kafka.Frame{Bytes: s.frame, Buf: s.buf, Place: s.slots.add(slot{ticketBytes: int64(s.size)})}
+	s.inflightBytes += int64(s.size)
+	s.loop.stats.requests.Add(1)
+	s.loop.stats.bytesIn.Add(uint64(s.size) + 4)
+	s.dropFrame()
+	s.loop.worker.Serve(s, f)
+}
+
+func (s *session) dropFrame() {
+	s.preludeHave, s.size, s.hasTicket = 0, 0, false
+	s.buf, s.frame = arena.Buf{}, nil
+}
+
+func (s *session) pause(reason pauseReason) {
+	s.paused = reason
+	s.loop.stats.paused[reason].Add(1)
+	s.transport.pause()
+	switch reason {
+	case pauseBudget, pauseArena, pauseBusy:
+		s.loop.waiting.add(s)
+		if reason == pauseArena {
+			s.loop.retryLater()
+		}
+	}
+}
+
+// unpause reads on.
+func (s *session) unpause() {
+	s.paused = notPaused
+	s.transport.resume()
+}
+
+// Expect implements kafka.Conn.
+func (s *session) Expect(place uint64, n int) {
+	if sl := s.slots.at(place); sl != nil && !s.closed {
+		s.expectedBytes += int64(n) - sl.expectedBytes
+		sl.expectedBytes = int64(n)
+	}
+}
+
+// Reply implements kafka.Conn.
+func (s *session) Reply(place uint64, r kafka.Reply) {
+	if s.closed {
+		releaseAll(r.Bufs)
+		return
+	}
+	sl := s.slots.at(place)
+	if sl == nil || sl.filled {
+		panic("BUG: a reply to a place that does not wait for one")
+	}
+	sl.filled, sl.reply = true, r
+	s.giveBack(sl)
+	s.outBytes += int64(r.Len())
+	for {
+		sl := s.slots.first()
+		if sl == nil || !sl.filled {
+			break
+		}
+		s.enqueue(sl.reply)
+		s.slots.drop()
+	}
+	s.roomMade()
+}
+
+// giveBack returns a slot's reservations.
+func (s *session) giveBack(sl *slot) {
+	s.inflightBytes -= sl.ticketBytes
+	s.expectedBytes -= sl.expectedBytes
+	s.loop.release(sl.ticketBytes)
+	sl.ticketBytes, sl.expectedBytes = 0, 0
+}
+
+// enqueue appends a reply to what is to be sent.
+func (s *session) enqueue(r kafka.Reply) {
+	if len(r.Head) == 0 {
+		releaseAll(r.Bufs)
+		return
+	}
+	s.out = append(s.out, piece{b: r.Head})
+	for _, t := range r.Tail {
+		if len(t) > 0 {
+			s.out = append(s.out, piece{b: t})
+		}
+	}
+	s.out[len(s.out)-1].bufs = r.Bufs
+	if !s.unsent {
+		s.unsent = true
+		s.loop.unsent = append(s.loop.unsent, s)
+		s.loop.arm()
+	}
+}
+
+// sent notes that n bytes of out have left.
+func (s *session) sent(n int) {
+	s.outBytes -= int64(n)
+	s.loop.stats.bytesOut.Add(uint64(n))
+	s.lastActive = s.loop.now
+	i := 0
+	for ; i < len(s.out) && n >= len(s.out[i].b); i++ {
+		n -= len(s.out[i].b)
+		releaseAll(s.out[i].bufs)
+	}
+	rest := s.out[i:]
+	if n > 0 {
+		rest[0].b = rest[0].b[n:]
+	}
+	if i > 0 {
+		s.out = append(s.out[:0], rest...)
+		clear(s.out[len(s.out):][:i])
+	}
+	s.roomMade()
+}
+
+// roomMade asks for a look at a pause that this connection's own limits caused.
+func (s *session) roomMade() {
+	if (s.paused == pauseInflight || s.paused == pauseSlow) && !s.recheck && s.ownRoom(s.loop.srv.opts.InflightMax/2+1) {
+		s.recheck = true
+		s.loop.waiting.recheck = append(s.loop.waiting.recheck, s)
+		s.loop.arm()
+	}
+}
+
+// Close implements kafka.Conn.
+func (s *session) Close(reason string) {
+	if s.closing || s.closed {
+		return
+	}
+	s.closing = true
+	s.loop.srv.complain(s, reason)
+	s.loop.closing = append(s.loop.closing, s)
+	s.loop.arm()
+}
+
+// ended forgets the connection after its socket was closed.
+func (s *session) ended() {
+	if s.closed {
+		return
+	}
+	s.closed, s.closing = true, true
+	if s.hasTicket {
+		s.loop.release(int64(s.size))
+		s.buf.Release()
+	}
+	s.dropFrame()
+	for sl := s.slots.first(); sl != nil; sl = s.slots.first() {
+		s.giveBack(sl)
+		releaseAll(sl.reply.Bufs)
+		s.slots.drop()
+	}
+	for i := range s.out {
+		releaseAll(s.out[i].bufs)
+	}
+	s.out = nil
+	s.loop.waiting.remove(s)
+	delete(s.loop.sessions, s)
+	s.loop.stats.connections.Add(-1)
+	s.loop.stats.closed.Add(1)
+	s.loop.srv.left(s.info.Host)
+}
+
+func releaseAll(bufs []arena.Buf) {
+	for _, b := range bufs {
+		b.Release()
+	}
+}

@@ -1,0 +1,110 @@
+package listener
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"millrace/raftlog"
+)
+
+// journal is the part of *raftlog.Journal that loops use.
+type journal interface {
+	Submit(t *raftlog.Turn)
+	Run(ctx context.Context, done func([]*raftlog.Turn))
+	Prepare() (bool, error)
+}
+
+// store is the part of *raftlog.Store that runs in the background.
+type store interface {
+	CheckSpace() raftlog.SpaceState
+}
+
+const (
+	prepareEvery = 50 * time.Millisecond
+	spaceEvery   = time.Second
+)
+
+// startStorage runs the journal, the preparation of its files and the check of
+// free space, each on a goroutine of its own since each of them blocks.
+func (srv *Server) startStorage() {
+	ctx, cancel := context.WithCancel(context.Background())
+	srv.cancel = cancel
+	go func() {
+		defer close(srv.journalDone)
+		srv.journal.Run(ctx, srv.persisted)
+	}()
+	srv.background.Go(func() { srv.prepareFiles(ctx) })
+	srv.background.Go(func() { srv.watchSpace(ctx) })
+	for _, c := range srv.certs {
+		srv.background.Go(func() { c.watch(ctx) })
+	}
+}
+
+// stopStorage returns when what was submitted is written.
+func (srv *Server) stopStorage() {
+	srv.cancel()
+	<-srv.journalDone
+	srv.background.Wait()
+}
+
+// persisted hands completed turns to their loops; on the journal's goroutine.
+func (srv *Server) persisted(turns []*raftlog.Turn) {
+	for _, t := range turns {
+		if t.Err != nil {
+			srv.fail(fmt.Errorf("the journal cannot be written: %w", t.Err))
+		}
+		srv.loops[t.Shard].force(message{kind: msgPersisted, turn: t})
+	}
+}
+
+// fail reports the first error that ends the trust in the device.
+func (srv *Server) fail(err error) {
+	select {
+	case srv.failed <- err:
+	default:
+	}
+}
+
+func (srv *Server) prepareFiles(ctx context.Context) {
+	failing := false
+	for ctx.Err() == nil {
+		more, err := srv.journal.Prepare()
+		if err != nil && !failing {
+			srv.opts.Logf("preparing journal files: %v; trying again until it works", err)
+		}
+		failing = err != nil
+		if more && !failing {
+			continue
+		}
+		wait := prepareEvery
+		if failing {
+			wait = spaceEvery
+		}
+		sleep(ctx, wait)
+	}
+}
+
+func (srv *Server) watchSpace(ctx context.Context) {
+	last := raftlog.SpaceOK
+	for ctx.Err() == nil {
+		if now := srv.store.CheckSpace(); now != last {
+			last = now
+			if now == raftlog.SpaceLow {
+				srv.opts.Logf("the disk is nearly full: produce requests are refused until there is space (disk.reserve.bytes); reads, deletes and retention go on")
+			} else {
+				srv.opts.Logf("there is disk space again: produce requests are taken")
+			}
+		}
+		sleep(ctx, spaceEvery)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

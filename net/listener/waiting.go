@@ -1,0 +1,115 @@
+package listener
+
+import (
+	"slices"
+
+	"millrace/core"
+)
+
+// waitList holds the sessions of a loop that are paused and may be read again
+// when something is given back. Bounded by the number of connections.
+type waitList struct {
+	queue   []*session // want a ticket, memory or another shard's attention; oldest first
+	recheck []*session // paused by their own limits, which have room now
+	retry   bool       // a timer for the queue is set
+	serving bool       // the head of the queue may take a ticket
+}
+
+// ahead says whether others wait for a ticket and are to have it first.
+func (w *waitList) ahead() bool { return !w.serving && len(w.queue) > 0 }
+
+func (w *waitList) add(s *session) {
+	if !s.queued {
+		s.queued = true
+		w.queue = append(w.queue, s)
+	}
+}
+
+// remove forgets a closed session; not called while the queue is being served.
+func (w *waitList) remove(s *session) {
+	if s.queued {
+		s.queued = false
+		w.queue = slices.DeleteFunc(w.queue, func(o *session) bool { return o == s })
+	}
+}
+
+// retryMs is how long a loop waits before it looks for payload memory again:
+// buffers are released on any goroutine, and nothing tells.
+const retryMs = 5
+
+func (l *Loop) retryLater() {
+	if l.waiting.retry {
+		return
+	}
+	l.waiting.retry = true
+	l.After(l.now+retryMs*core.Millisecond, func() { l.waiting.retry = false })
+}
+
+// serveWaiting reads on from the connections that have room now.
+func (l *Loop) serveWaiting() {
+	for _, s := range l.waiting.recheck {
+		s.recheck = false
+		if !s.closing && s.paused != notPaused {
+			s.unpause()
+		}
+	}
+	clear(l.waiting.recheck)
+	l.waiting.recheck = l.waiting.recheck[:0]
+
+	if len(l.waiting.queue) == 0 {
+		return
+	}
+	// Another loop that releases a ticket wakes the starving ones. Saying so
+	// before trying leaves no gap: either the reservation below sees the bytes,
+	// or the releasing loop sees the flag.
+	l.starving.Store(true)
+	n := 0
+	for ; n < len(l.waiting.queue) && l.outboxed == 0; n++ {
+		if !l.readWaiting(l.waiting.queue[n]) {
+			break
+		}
+	}
+	q := l.waiting.queue
+	l.waiting.queue = append(q[:0], q[n:]...)
+	clear(q[len(q)-n:])
+	l.starving.Store(len(l.waiting.queue) > 0)
+}
+
+// readWaiting lets the head of the queue try again; false when it must wait on.
+// What it is refused leaves it paused without a system call.
+func (l *Loop) readWaiting(s *session) bool {
+	if s.closing || s.closed {
+		s.queued = false
+		return true
+	}
+	l.waiting.serving = true
+	reason := s.admit()
+	l.waiting.serving = false
+	switch reason {
+	case notPaused:
+		s.queued = false
+		s.unpause()
+		return true
+	case pauseInflight, pauseSlow, pauseStop:
+		s.queued = false
+		s.paused = reason
+		return true
+	case pauseArena:
+		l.retryLater()
+	}
+	s.paused = reason
+	return false
+}
+
+// release gives a ticket back and wakes the loops that wait for one.
+func (l *Loop) release(n int64) {
+	if n == 0 {
+		return
+	}
+	l.budget.Release(n)
+	for _, o := range l.srv.loops {
+		if o.starving.Load() {
+			o.wake()
+		}
+	}
+}
