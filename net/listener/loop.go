@@ -66,7 +66,7 @@ type Loop struct {
 	closing    []*session // are to be closed at the end of the turn
 	waiting    waitList   // want a ticket to read their next request
 	outbox     [][]message
-	outboxed   int // messages in outbox; sockets are not read while there are any
+	outboxed   int  // messages in outbox; sockets are not read while there are any
 	stopping   bool // no further request is read
 	shut       bool // no connection is kept
 
