@@ -206,7 +206,7 @@ func TestConfigDocsAreInStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != Markdown() {
-		t.Errorf("%s is out of step with the table: run `go run ./tools/millrace config docs > docs/CONFIG.md`", path)
+		t.Errorf("%s is out of step with the table: run `make docs`", path)
 	}
 }
 

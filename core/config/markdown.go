@@ -10,7 +10,7 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Settings
 
-This file is generated from the table in core/config by ` + "`millrace config docs`" + `.
+This file is generated from the table in core/config by ` + "`make docs`" + `.
 
 Broker settings come from four places, the weakest first: the default, the file
 given with ` + "`--config FILE`" + ` (YAML; ` + "`log.retention.ms: 1000`" + ` and nested maps mean the

@@ -84,6 +84,8 @@ var brokerSettings = []Setting{
 	{Group: grpLimits, Name: "max.incremental.fetch.session.cache.slots", Type: Int, Default: "1000", Min: 0, Max: maxInt, Text: "Fetch sessions kept."},
 	{Group: grpLimits, Name: "producer.id.expiration.ms", Type: Int, Unit: "ms", Default: "86400000", Min: 1, Max: maxInt, Text: "How long the state of an idle idempotent producer is kept."},
 	{Group: grpLimits, Name: "producers.max", Type: Int, Default: "10000", Min: 1, Max: maxInt, Text: "Idempotent producers remembered per partition; the longest idle one is dropped for a new one."},
+	{Group: grpLimits, Name: "max.request.partition.size.limit", Type: Int, Default: "2000", Min: 1, Max: maxInt, Text: "Most partitions in one answer to DescribeTopicPartitions."},
+	{Group: grpLimits, Name: "io.threads", Type: Int, Default: "4", Min: 2, Max: 256, Text: "Threads that read history and write segments."},
 	{Group: grpLimits, Name: "io.jobs.max", Type: Int, Default: "64", Min: 1, Max: 4096, Text: "Disk reads and flushes in flight, per shard."},
 
 	// Process.

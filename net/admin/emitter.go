@@ -144,7 +144,7 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-This file is generated from the table in net/admin by ` + "`go generate ./net/admin`" + `.
+This file is generated from the table in net/admin by ` + "`make docs`" + `.
 
 ` + "`GET /metrics`" + ` on the admin address answers in the Prometheus text format. The
 number of time series is bounded: nothing is labelled by topic, partition, group
