@@ -34,6 +34,10 @@ type Config struct {
 	// committed offsets included. More are refused with
 	// COORDINATOR_NOT_AVAILABLE.
 	GroupsMax int
+	// MembersMax bounds the members of all groups of this partition, those that
+	// were only given an ID included; more are refused with
+	// GROUP_MAX_SIZE_REACHED.
+	MembersMax int
 	// GroupOffsetsMax bounds the committed offsets of one group; GroupBytesMax
 	// the member metadata and assignments of one group.
 	GroupOffsetsMax int
@@ -53,6 +57,7 @@ func DefaultConfig() Config {
 		OffsetsRetentionMs:      7 * 24 * 3600 * 1000,
 		ExpiryIntervalMs:        600000,
 		GroupsMax:               100_000,
+		MembersMax:              100_000,
 		GroupOffsetsMax:         100_000,
 		GroupBytesMax:           8 << 20,
 		RewriteBytesMin:         4 << 20,
