@@ -23,10 +23,12 @@ type acceptor struct {
 	ln   net.Listener
 	tls  *tls.Config // nil for plaintext
 	done chan struct{}
+	// Owned by whoever starts and stops the Server.
+	started bool
 }
 
 // Listen opens the sockets of all listeners and tells their addresses. Nobody is
-// served before Start. When one cannot be opened, none is.
+// served before Accept. When one cannot be opened, none is.
 func (srv *Server) Listen() ([]Bound, error) {
 	var bound []Bound
 	for _, conf := range srv.opts.Listens {
@@ -66,14 +68,19 @@ func (srv *Server) open(conf Listen) (*acceptor, error) {
 	return a, nil
 }
 
-func (a *acceptor) start() { go a.run() }
+func (a *acceptor) start() {
+	a.started = true
+	go a.run()
+}
 
 // stop closes the socket and waits until nothing more is accepted.
 func (a *acceptor) stop() {
 	if err := a.ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		a.srv.opts.Logf("closing listener %s: %v", a.conf.Name, err)
 	}
-	<-a.done
+	if a.started {
+		<-a.done
+	}
 }
 
 func (a *acceptor) run() {

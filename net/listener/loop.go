@@ -48,8 +48,10 @@ type Loop struct {
 	budget *budget.Budget // of this shard's requests, under the node's
 	logs   *raftlog.LogSet
 	shard  reactor
-	worker handler
-	inbox  *inbox
+	// shardStats is called on the loop; nil where the shard has none.
+	shardStats func() shard.Stats
+	worker     handler
+	inbox      *inbox
 	// Set before the loop serves connections.
 	el     gnet.EventLoop
 	poller poller

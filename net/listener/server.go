@@ -23,7 +23,8 @@ import (
 //
 //	srv, err := New(opts)    // shards over the store's logs; may block for long
 //	bound, err := srv.Listen() // opens the sockets, serves nobody yet
-//	err = srv.Start()        // loops, journal, jobs, accepting
+//	err = srv.Start()        // loops, journal, jobs
+//	srv.Accept()             // serves clients
 //	err = srv.Stop(ctx)      // answers what waits, or fails it, and ends all of it
 type Server struct {
 	// Immutable once started.
@@ -77,7 +78,7 @@ func New(opts Options) (*Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("starting shard %d: %w", l.id, err)
 		}
-		l.logs, l.shard = o.Logs, s
+		l.logs, l.shard, l.shardStats = o.Logs, s, s.Stats
 		l.worker = opts.Kafka.NewWorker(l)
 	}
 	return srv, nil
@@ -111,7 +112,8 @@ func newServer(opts Options) *Server {
 	return srv
 }
 
-// Start runs the loops and begins to accept connections.
+// Start runs the loops, the journal and what stands beside it. Clients are served
+// from Accept on; until then the node can tell the controller of itself.
 func (srv *Server) Start() error {
 	opts := []gnet.Option{
 		gnet.WithNumEventLoop(len(srv.loops)),
@@ -126,7 +128,9 @@ func (srv *Server) Start() error {
 		return fmt.Errorf("starting the event loops: %w", err)
 	}
 	if err := srv.enrolLoops(); err != nil {
-		return errors.Join(err, srv.client.Stop())
+		err = errors.Join(err, srv.client.Stop())
+		srv.client = nil
+		return err
 	}
 	go srv.timekeeper.run()
 	srv.pool.start()
@@ -134,10 +138,14 @@ func (srv *Server) Start() error {
 	for _, l := range srv.loops {
 		l.force(message{kind: msgFunc, fn: l.begin})
 	}
+	return nil
+}
+
+// Accept begins to accept connections, after Start.
+func (srv *Server) Accept() {
 	for _, a := range srv.listeners {
 		a.start()
 	}
-	return nil
 }
 
 const readBufferBytes = 64 << 10
@@ -187,6 +195,9 @@ func (srv *Server) publish(im *meta.Image) {
 func (srv *Server) Stop(ctx context.Context) error {
 	for _, a := range srv.listeners {
 		a.stop()
+	}
+	if srv.client == nil {
+		return nil // never started
 	}
 	for _, l := range srv.loops {
 		l.force(message{kind: msgFunc, fn: l.beginStop})
