@@ -172,3 +172,9 @@ func (b Batch) SetAttributes(a int16) {
 func (b Batch) Seal() {
 	binary.BigEndian.PutUint32(b[batchCRC:], crc32.Checksum(b[batchAttributes:], castagnoli))
 }
+
+// SizeBytes is the size of the whole batch as its length field has it; it may be
+// read from a bare header.
+func (b Batch) SizeBytes() int {
+	return int(int32(binary.BigEndian.Uint32(b[batchLength:]))) + batchLengthBase
+}

@@ -26,6 +26,8 @@ type Command struct {
 	Client ClientInfo
 	Body   any
 	Reply  any
+	// Owner is the shard's own: which request the Command came with.
+	Owner any
 	// Err is set by the shard instead of Reply when the machine could not be
 	// asked or its records could not be appended (ErrNotLeader,
 	// ErrStorageFull, ...).

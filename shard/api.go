@@ -299,22 +299,6 @@ type Await struct {
 	Deadline   core.Tick
 }
 
-// Shard is the reactor. See the package comment.
-type Shard struct{ impl shardImpl }
-
-// New makes a shard over its logs. ScanHeaders makes it block: startup only.
-// The groups found in Logs start as followers and campaign in Step.
-func New(o Options) (*Shard, error) { panic("BUG") }
-
-// Step takes one event in.
-func (s *Shard) Step(now core.Tick, ev Event, out *Effects) { panic("BUG") }
-
-// Finish ends a turn: collects what must be written and sets NextTimer.
-func (s *Shard) Finish(now core.Tick, out *Effects) { panic("BUG") }
-
-// Stats are the shard's counters for metrics; copied by the loop on request.
-func (s *Shard) Stats() Stats { panic("BUG") }
-
 // Stats of one shard.
 type Stats struct {
 	Partitions    int
@@ -324,9 +308,7 @@ type Stats struct {
 	InflightBytes int64
 	FetchWaiters  int
 	Refused       uint64 // for lack of budget
+	Elections     uint64 // won
+	PeerDropped   uint64 // messages of peers that were not taken or not sent
+	RaftWarnings  uint64
 }
-
-type (
-	shardImpl struct{}
-	fetchWait struct{}
-)

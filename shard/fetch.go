@@ -1,0 +1,213 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+
+	"millrace/core"
+	"millrace/core/arena"
+	"millrace/raftlog"
+)
+
+// fetchState is where a Fetch stands.
+type fetchState uint8
+
+const (
+	fetchIdle    fetchState = iota
+	fetchWaiting            // for MinBytes; in the waits of its partitions
+	fetchReading            // jobs read history
+	fetchParked             // for a job slot or for memory
+)
+
+// fetchWait is what the shard keeps of a Fetch that is not answered yet.
+type fetchWait struct {
+	r     *Fetch
+	state fetchState
+	woken bool // in Shard.woken
+	// have counts the bytes readable now, for all parts.
+	have  int
+	pos   []int32 // place of part i in its partition's waits, -1: none
+	jobs  int
+	timer timer
+}
+
+// waitRef is one part of a Fetch in its partition's list.
+type waitRef struct {
+	w    *fetchWait
+	part int32
+}
+
+// readJob is the owner of a job that reads for a Fetch.
+type readJob struct {
+	w    *fetchWait
+	part int
+}
+
+// fetch answers a Fetch, or lets it wait for MinBytes or its deadline.
+func (s *Shard) fetch(r *Fetch) {
+	r.wait = &fetchWait{r: r}
+	s.tryFetch(r.wait, s.stopping)
+}
+
+// tryFetch reads all parts. With final set the answer leaves with what there
+// is; otherwise it leaves when there are MinBytes, or anything that the client
+// must hear of at once.
+func (s *Shard) tryFetch(w *fetchWait, final bool) {
+	r := w.r
+	left := min(r.MaxBytes, int(s.opts.Arena.LimitBytes()/fetchArenaShare))
+	total, atOnce, starved := 0, false, false
+	for i := range r.Parts {
+		part := &r.Parts[i]
+		p := s.openPart(part)
+		if part.Err != nil || part.Diverging != nil {
+			atOnce = true
+			continue
+		}
+		if part.Offset >= p.high || left <= 0 && total > 0 {
+			continue
+		}
+		n, err := s.readPart(w, i, p, left, total == 0 && !starved)
+		switch {
+		case errors.Is(err, errNoRoom):
+			starved = true
+		case err != nil:
+			part.Err, atOnce = err, true
+		}
+		left, total = left-n, total+n
+	}
+	switch {
+	case w.jobs > 0:
+		w.state = fetchReading // the answer leaves with the last job
+	case total >= r.MinBytes || atOnce || final || r.Deadline <= s.now:
+		s.answerFetch(w)
+	case starved && total == 0:
+		s.park(w)
+	default:
+		s.wait(w, total)
+	}
+}
+
+// fetchArenaShare is the part of the arena that one Fetch may fill at most.
+const fetchArenaShare = 4
+
+// errNoRoom says that a read needs a job slot or memory that is not free now.
+var errNoRoom = errors.New("no room for a read")
+
+// openPart checks one part and fills in what the answer says of its partition.
+func (s *Shard) openPart(part *FetchPart) *partition {
+	part.Err, part.Diverging, part.Data = nil, nil, raftlog.ReadResult{}
+	part.HighWatermark, part.LastStable, part.LogStart, part.Leader = -1, -1, -1, core.NoNode
+	p, err := s.lead(part.Partition)
+	if p != nil && p.broken == nil {
+		part.Leader, part.LeaderEpoch = p.leader, p.term
+	}
+	if err == nil {
+		err = p.checkEpoch(part.CurrentEpoch)
+	}
+	if err != nil {
+		part.Err = err
+		return nil
+	}
+	part.HighWatermark, part.LastStable, part.LogStart = p.high, p.high, p.log.LogStart()
+	if part.LastEpoch >= 0 {
+		end := p.epochEnd(core.Term(part.LastEpoch))
+		if end.End < 0 {
+			part.Err = fmt.Errorf("%w: %s knows no epoch %d", core.ErrOffsetOutOfRange, p.name(), part.LastEpoch)
+			return p
+		}
+		if part.Offset >= part.LogStart && (end.Epoch < core.Term(part.LastEpoch) || end.End < part.Offset) {
+			part.Diverging = &end
+			return p
+		}
+	}
+	if part.Offset < part.LogStart || part.Offset > p.log.NextOffset() {
+		part.Err = fmt.Errorf("%w: %s: offset %d, the log holds [%d, %d)", core.ErrOffsetOutOfRange,
+			p.name(), part.Offset, part.LogStart, p.log.NextOffset())
+	}
+	return p
+}
+
+// checkEpoch compares a client's leader epoch (KIP-320); -1 is not checked.
+func (p *partition) checkEpoch(epoch int32) error {
+	switch {
+	case epoch < 0 || core.Term(epoch) == p.term:
+		return nil
+	case core.Term(epoch) < p.term:
+		return fmt.Errorf("%w: %s: %d, now %d", core.ErrFencedEpoch, p.name(), epoch, p.term)
+	}
+	return fmt.Errorf("%w: %s: %d, here %d", core.ErrUnknownEpoch, p.name(), epoch, p.term)
+}
+
+// readPart reads one part, at once or by a job, and returns the bytes read or
+// set aside for the job.
+func (s *Shard) readPart(w *fetchWait, i int, p *partition, left int, minOne bool) (int, error) {
+	part := &w.r.Parts[i]
+	res, job, err := s.read(p, part.Offset, p.high, max(min(part.MaxBytes, left), 0), minOne)
+	if err != nil {
+		return 0, err
+	}
+	if job == nil {
+		part.Data = res
+		return res.Bytes, nil
+	}
+	job.Owner = &readJob{w, i}
+	s.startJob(job)
+	w.jobs++
+	return min(part.MaxBytes, left), nil
+}
+
+// read is Log.Read with eviction when the arena is full. A read of history is
+// not begun while all job slots are taken; one at the tail always is. Errors:
+// errNoRoom and those of Log.Read.
+func (s *Shard) read(p *partition, from, upTo core.Offset, maxBytes int, minOne bool) (raftlog.ReadResult, *raftlog.Job, error) {
+	if from < p.cold && s.jobSlots() <= 0 {
+		return raftlog.ReadResult{}, nil, errNoRoom
+	}
+	res, job, err := p.log.Read(s.opts.Arena, from, upTo, maxBytes, minOne)
+	if errors.Is(err, arena.ErrFull) {
+		if !s.opts.Logs.Evict(max(maxBytes, arena.ChunkBytes)) {
+			return res, nil, errNoRoom
+		}
+		if res, job, err = p.log.Read(s.opts.Arena, from, upTo, maxBytes, minOne); errors.Is(err, arena.ErrFull) {
+			return res, nil, errNoRoom
+		}
+	}
+	if job != nil {
+		p.cold = max(p.cold, from+1)
+	}
+	return res, job, err
+}
+
+// onReadJob takes the outcome of one part in.
+func (s *Shard) onReadJob(o *readJob, job *raftlog.Job) {
+	part := &o.w.r.Parts[o.part]
+	if job.Err != nil {
+		part.Err = fmt.Errorf("%w: reading partition %d at offset %d: %v", core.ErrStorageFailed, part.Partition, part.Offset, job.Err)
+	} else {
+		part.Data = job.Read
+	}
+	if o.w.jobs--; o.w.jobs == 0 {
+		s.answerFetch(o.w)
+	}
+}
+
+// answerFetch gives a Fetch back.
+func (s *Shard) answerFetch(w *fetchWait) {
+	s.timers.stop(&w.timer)
+	w.state, w.r.wait = fetchIdle, nil
+	if s.fatal != nil {
+		w.r.dropData()
+		s.fail(w.r, s.fatalErr())
+		return
+	}
+	s.done(w.r)
+}
+
+func (r *Fetch) dropData() {
+	for i := range r.Parts {
+		for _, b := range r.Parts[i].Data.Bufs {
+			b.Release()
+		}
+		r.Parts[i].Data = raftlog.ReadResult{}
+	}
+}
