@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRedCountsFailedAndNotRunCells(t *testing.T) {
+	tab := &table{
+		clients:   []client{{name: "a"}, {name: "b"}},
+		scenarios: []scenario{{name: "x"}, {name: "y"}},
+		cell: map[string]map[string]cell{
+			"a": {"x": {"ok", ""}, "y": {"-", "cannot"}},
+			"b": {"x": {"FAIL", "broken pipe"}},
+		},
+	}
+	if tab.red() != 2 || tab.cells() != 2 {
+		t.Errorf("red %d of %d cells, want 2 of 2", tab.red(), tab.cells())
+	}
+	text := tab.render()
+	for _, want := range []string{"FAIL", "NOT RUN", "b x: broken pipe"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestAClientThatIsNotInstalledIsRed(t *testing.T) {
+	s := &suite{}
+	c := client{name: "a", needs: "java", cannot: map[string]string{"seek": "no"}}
+	tab := s.run(t.Context(), []client{c}, scenarioTable, map[string]error{"java": errors.New("no jars")}, 1)
+	if want := len(scenarioTable) - 2; tab.red() != want { // seek, and no restart without a way to restart
+		t.Errorf("%d red cells, want %d", tab.red(), want)
+	}
+}
+
+func TestPickRefusesUnknownNames(t *testing.T) {
+	if _, err := pick(clientTable, func(c client) string { return c.name }, "kcat,nobody"); err == nil {
+		t.Error("an unknown client was accepted")
+	}
+}
+
+// TestScenariosOfTheTableExist guards the reasons in client.cannot against
+// columns that were renamed.
+func TestScenariosOfTheTableExist(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range scenarioTable {
+		names[s.name] = true
+	}
+	for _, c := range clientTable {
+		for n := range c.cannot {
+			if !names[n] {
+				t.Errorf("%s cannot do %q, which is no scenario", c.name, n)
+			}
+		}
+	}
+}
+
+func TestDriveReturnsTheVerdict(t *testing.T) {
+	s := &suite{in: newInstaller(t.TempDir()), logs: t.TempDir(), limit: time.Second}
+	for _, c := range []struct{ script, want string }{
+		{"echo noise; echo ok", ""},
+		{"echo 'fail: no leader'; exit 1", "no leader"},
+		{"echo ok; exit 3", "exit status 3"},
+		{"echo half", "without a verdict"},
+		{"sleep 60; echo ok", "not done within"},
+		{"echo ask restart; read a; echo \"fail: $a\"", "no power"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		s.barrier = newBarrier(1, []func(context.Context) error{func(context.Context) error { return errors.New("no power") }})
+		err := s.drive(ctx, client{name: "sh"}, scenario{name: "x"}, []string{"sh", "-c", c.script}, "topic")
+		cancel()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.script, err, c.want)
+		}
+	}
+}
+
+func TestBarrierRestartsOnceAllHaveAskedOrEnded(t *testing.T) {
+	restarts := 0
+	b := newBarrier(3, []func(context.Context) error{func(context.Context) error { restarts++; return errors.New("stop here") }})
+	asked := make(chan error, 2)
+	for range 2 {
+		go func() { asked <- b.restart(t.Context()) }()
+	}
+	select {
+	case <-asked:
+		t.Fatal("restarted while a driver was still on its way")
+	case <-time.After(20 * time.Millisecond):
+	}
+	b.leave(t.Context())
+	for range 2 {
+		if err := <-asked; err == nil {
+			t.Error("the failed restart was not reported")
+		}
+	}
+	if restarts != 1 {
+		t.Errorf("%d restarts, want 1", restarts)
+	}
+}
