@@ -27,7 +27,6 @@ type brokerRow struct {
 	Port       int32  `json:"port"`
 	Rack       string `json:"rack"`
 	Controller bool   `json:"controller"`
-	Version    string `json:"version"` // the Kafka release whose APIs the broker has
 	Error      string `json:"error,omitempty"`
 }
 
@@ -81,11 +80,8 @@ func (s *session) describeCluster(ctx context.Context) (clusterDescription, erro
 		}
 		if v, ok := versions[b.NodeID]; !ok || v.Err != nil {
 			row.Error = "does not answer"
-		} else {
-			row.Version = v.VersionGuess()
-			if len(d.APIs) == 0 {
-				d.APIs, d.Features = apiRows(v), featureRows(v.Raw())
-			}
+		} else if len(d.APIs) == 0 {
+			d.APIs, d.Features = apiRows(v), featureRows(v.Raw())
 		}
 		d.Brokers = append(d.Brokers, row)
 	}
@@ -129,9 +125,9 @@ func printCluster(t *textOut, d clusterDescription, apis bool) {
 	t.line("")
 	var rows [][]string
 	for _, b := range d.Brokers {
-		rows = append(rows, []string{num(b.ID), net.JoinHostPort(b.Host, num(b.Port)), dash(b.Rack), dash(b.Version), b.Error})
+		rows = append(rows, []string{num(b.ID), net.JoinHostPort(b.Host, num(b.Port)), dash(b.Rack), b.Error})
 	}
-	t.table([]string{"BROKER", "ADDRESS", "RACK", "PROTOCOL", "ERROR"}, rows)
+	t.table([]string{"BROKER", "ADDRESS", "RACK", "ERROR"}, rows)
 	if len(d.Features) > 0 {
 		t.line("")
 		rows = nil

@@ -23,12 +23,12 @@ func (a *app) configCommand() *cobra.Command {
 type setting struct{ name, value string }
 
 // parseSettings reads NAME=VALUE.
-func parseSettings(flag string, list []string) ([]setting, error) {
+func parseSettings(flag string, list []string, example string) ([]setting, error) {
 	var out []setting
 	for _, kv := range list {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" {
-			return nil, usagef("%s: %q is not NAME=VALUE", flag, kv).hint("For example retention.ms=86400000.")
+			return nil, usagef("%s: %q is not NAME=VALUE", flag, kv).hint("For example %s.", example)
 		}
 		out = append(out, setting{name, value})
 	}
@@ -109,7 +109,7 @@ func parseOwner(kind, name string) (owner, error) {
 		}
 		return owner{broker: int32(n)}, nil
 	}
-	return owner{}, usagef("%q has no settings", kind).hint("Write \"topic NAME\", \"broker ID\" or \"broker default\".")
+	return owner{}, usagef("%q has no settings", kind).hint("%s", didYouMean(kind, []string{"topic", "broker"}, "Write \"topic NAME\", \"broker ID\" or \"broker default\"."))
 }
 
 // completeOwner completes "topic NAME", then setting names are the user's.
@@ -145,7 +145,7 @@ func (s *session) configs(ctx context.Context, o owner) ([]configRow, error) {
 		return nil, failf(ExitFailed, "the broker did not answer for %v", o)
 	}
 	if errors.Is(got[0].Err, kerr.UnknownTopicOrPartition) && o.topic != "" {
-		return nil, s.unknownTopic(ctx, o.topic)
+		return nil, s.noSuchTopic(ctx, o.topic)
 	}
 	if got[0].Err != nil {
 		return nil, explainErr("settings of "+o.String(), got[0].Err, got[0].ErrMessage)
@@ -262,7 +262,7 @@ func (a *app) configChange(verb string) *cobra.Command {
 			}
 			var list []setting
 			if verb == "set" {
-				if list, err = parseSettings("setting", args[2:]); err != nil {
+				if list, err = parseSettings("setting", args[2:], "retention.ms=86400000"); err != nil {
 					return err
 				}
 			} else {

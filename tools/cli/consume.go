@@ -111,8 +111,8 @@ func (f *consumeFlags) check(cmd *cobra.Command, asJSON bool, now time.Time) (*c
 		}
 	}
 	if cmd.Flags().Changed("count") {
-		if err := inRange("--count", f.count, 1, 1<<62); err != nil {
-			return nil, err
+		if f.count < 1 {
+			return nil, usagef("--count: %d is out of range, it must be 1 or more", f.count)
 		}
 	}
 	if asJSON && cmd.Flags().Changed("format") {
@@ -167,7 +167,7 @@ func (c *consuming) run(ctx context.Context, s *session) error {
 func (c *consuming) prepare(ctx context.Context, s *session) (map[string]map[int32]kgo.Offset, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.timeout)
 	defer cancel()
-	found, err := s.topics(ctx, c.topics...)
+	found, err := s.findTopics(ctx, c.topics, s.unknownTopic)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -73,7 +74,14 @@ func Report(w io.Writer, err error) int {
 	}
 	var e *Error
 	if !errors.As(err, &e) && strings.HasPrefix(err.Error(), "unknown command") {
-		err = usagef("%s", strings.TrimSpace(err.Error())).hint("Run \"millrace --help\" for the commands.")
+		// cobra's error for a wrong first word, with its suggestions one a line.
+		what, more, _ := strings.Cut(err.Error(), "\n")
+		near := strings.Fields(strings.TrimPrefix(strings.TrimSpace(more), "Did you mean this?"))
+		do := "Run \"millrace --help\" for the commands."
+		if len(near) > 0 {
+			do = "Did you mean " + strings.Join(near, " or ") + "?"
+		}
+		err = usagef("%s", what).hint("%s", do)
 	}
 	fmt.Fprintf(w, "millrace: %v\n", err)
 	return ExitCode(err)
@@ -86,7 +94,13 @@ func badChoice(flag, got string, allowed ...string) *Error {
 
 func inRange[T int | int32 | int64 | float64 | time.Duration](flag string, v, min, max T) error {
 	if v < min || v > max {
-		return usagef("%s: %v is out of range, it must be %v to %v", flag, v, min, max)
+		show := func(v any) string {
+			if f, ok := v.(float64); ok {
+				return strconv.FormatFloat(f, 'f', -1, 64)
+			}
+			return fmt.Sprint(v)
+		}
+		return usagef("%s: %s is out of range, it must be %s to %s", flag, show(v), show(min), show(max))
 	}
 	return nil
 }

@@ -101,7 +101,10 @@ func explainTLS(addr string, err error) *Error {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var alert tls.AlertError
-	var op *net.OpError
+	var shake *handshakeError
+	if !errors.As(err, &shake) {
+		return nil
+	}
 	switch {
 	case errors.As(err, &record):
 		return failf(ExitUnreachable, "%s does not speak TLS", addr).
@@ -110,15 +113,18 @@ func explainTLS(addr string, err error) *Error {
 		return failf(ExitUnreachable, "the certificate of %s is signed by an unknown authority", addr).
 			hint("Give the authority's certificate with --ca-file FILE.").cause(err)
 	case errors.As(err, &host):
-		return failf(ExitUnreachable, "the certificate of %s is for another name: %v", addr, err).
+		return failf(ExitUnreachable, "the certificate of %s is for another name: %v", addr, shake.err).
 			hint("Connect by that name, or expect it with --tls-server-name NAME.").cause(err)
 	case errors.As(err, &invalid):
-		return failf(ExitUnreachable, "the certificate of %s is not valid: %v", addr, err).
+		return failf(ExitUnreachable, "the certificate of %s is not valid: %v", addr, shake.err).
 			hint("Renew the broker's certificate, or check this machine's clock.").cause(err)
 	case errors.As(err, &alert):
-		return failf(ExitUnreachable, "%s refused the TLS handshake: %v", addr, err).
+		return failf(ExitUnreachable, "%s refused the TLS handshake: %v", addr, shake.err).
 			hint("If the broker asks for client certificates, give --cert-file and --key-file.").cause(err)
-	case errors.Is(err, io.EOF) && !errors.As(err, &op), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return failf(ExitUnreachable, "%s accepts connections but does not answer the TLS handshake", addr).
+			hint("It probably does not speak TLS: leave out --tls and the other TLS flags,\nor use the port of the broker's TLS listener.").cause(err)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return failf(ExitUnreachable, "%s closed the connection during the TLS handshake", addr).
 			hint("It probably does not speak TLS: leave out --tls and the other TLS flags,\nor use the port of the broker's TLS listener.").cause(err)
 	}
@@ -136,6 +142,9 @@ func (s *session) unanswered(ctx context.Context, err error) error {
 		return err
 	case strings.Contains(err.Error(), "tls alert"):
 		return wantsTLS(addr).cause(err)
+	case s.login && (errors.As(err, &first) || errors.Is(err, io.EOF)):
+		return failf(ExitUnauthorized, "%s closed the connection during the login", addr).
+			hint("Check --user, the password and --sasl-mechanism.").cause(err)
 	case errors.As(err, &first) && s.dialer.tls != nil:
 		return failf(ExitUnreachable, "%s closed the connection at the first request", addr).
 			hint("It may want a login: give --user and --password-file.").cause(err)

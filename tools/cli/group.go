@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -79,12 +80,22 @@ type groupOffset struct {
 	Error     string `json:"error,omitempty"`
 }
 
+type brokerAddr struct {
+	ID   int32  `json:"id"`
+	Host string `json:"host"`
+	Port int32  `json:"port"`
+}
+
+func (b brokerAddr) String() string {
+	return fmt.Sprintf("%d (%s)", b.ID, net.JoinHostPort(b.Host, num(b.Port)))
+}
+
 type groupDescription struct {
 	Group       string        `json:"group"`
 	State       string        `json:"state"`
 	Type        string        `json:"type"`
 	Assignor    string        `json:"assignor"`
-	Coordinator string        `json:"coordinator"`
+	Coordinator brokerAddr    `json:"coordinator"`
 	Lag         int64         `json:"lag"` // sum of what is known
 	Members     []groupMember `json:"members"`
 	Offsets     []groupOffset `json:"offsets"`
@@ -133,7 +144,7 @@ func (s *session) describeGroup(ctx context.Context, name string) (groupDescript
 	case g.Err != nil:
 		return d, explainErr(fmt.Sprintf("group %q", name), g.Err, g.ErrMessage)
 	}
-	d.State, d.Assignor, d.Coordinator = g.State, g.Protocol, brokerName(g.Coordinator)
+	d.State, d.Assignor, d.Coordinator = g.State, g.Protocol, addrOf(g.Coordinator)
 	for _, m := range g.Members {
 		row := groupMember{Member: m.MemberID, Client: m.ClientID, Host: m.ClientHost, Partitions: []topicPartition{}}
 		if m.InstanceID != nil {
@@ -160,7 +171,7 @@ func (s *session) describeConsumerGroup(ctx context.Context, d groupDescription)
 		// group under either protocol.
 		return d, s.unknownGroup(ctx, d.Group)
 	}
-	d.Type, d.State, d.Assignor, d.Coordinator = "consumer", g.State, g.AssignorName, brokerName(g.Coordinator)
+	d.Type, d.State, d.Assignor, d.Coordinator = "consumer", g.State, g.AssignorName, addrOf(g.Coordinator)
 	for _, m := range g.Members {
 		row := groupMember{Member: m.MemberID, Client: m.ClientID, Host: m.ClientHost, Partitions: []topicPartition{}}
 		if m.InstanceID != nil {
@@ -186,9 +197,7 @@ func sortPartitions(ps []topicPartition) {
 	})
 }
 
-func brokerName(b kadm.BrokerDetail) string {
-	return fmt.Sprintf("%d (%s:%d)", b.NodeID, b.Host, b.Port)
-}
+func addrOf(b kadm.BrokerDetail) brokerAddr { return brokerAddr{b.NodeID, b.Host, b.Port} }
 
 // groupOffsets lists what the group has committed and what its members hold,
 // with the lag of each.
@@ -265,7 +274,7 @@ func printGroups(t *textOut, groups []groupDescription) {
 			t.line("")
 		}
 		t.pairs("Group", d.Group, "State", dash(d.State), "Type", d.Type, "Assignor", dash(d.Assignor),
-			"Coordinator", d.Coordinator, "Members", num(len(d.Members)), "Lag", num(d.Lag))
+			"Coordinator", d.Coordinator.String(), "Members", num(len(d.Members)), "Lag", num(d.Lag))
 		if len(d.Members) > 0 {
 			t.line("")
 			var rows [][]string

@@ -136,7 +136,7 @@ func (s *session) resetOffsets(ctx context.Context, group string, specs []string
 			hint("Stop them first: \"millrace group describe %s\" shows them.", group)
 	}
 	commits, err := s.adm.FetchOffsets(ctx, group)
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return err
 	}
 	chosen, err := s.chooseOffsets(ctx, group, specs, commits)

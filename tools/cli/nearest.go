@@ -12,7 +12,7 @@ func nearest(what string, names []string) []string {
 		d    int
 	}
 	var found []scored
-	limit := len(what)/3 + 1
+	limit := min(len(what)/3+1, len(what)-1)
 	low := strings.ToLower(what)
 	for _, n := range names {
 		l := strings.ToLower(n)

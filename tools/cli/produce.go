@@ -127,7 +127,7 @@ func (f *produceFlags) check(cmd *cobra.Command) (*producing, error) {
 			return nil, err
 		}
 	}
-	hs, err := parseSettings("--header", f.headers)
+	hs, err := parseSettings("--header", f.headers, "source=shop")
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (p *producing) run(ctx context.Context, s *session) error {
 	if p.mu.err != nil {
 		err = p.failure(s)
 	}
-	return errors.Join(p.report(s, start), err)
+	return errors.Join(p.report(s, start, err != nil), err)
 }
 
 func (p *producing) checkTopic(ctx context.Context, s *session) error {
@@ -217,7 +217,7 @@ func (p *producing) checkTopic(ctx context.Context, s *session) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.timeout)
 	defer cancel()
-	found, err := s.topics(ctx, p.topic)
+	found, err := s.findTopics(ctx, []string{p.topic}, s.unknownTopic)
 	if err != nil {
 		return err
 	}

@@ -41,9 +41,10 @@ type produced struct {
 	Partitions []producedRow `json:"partitions"`
 }
 
-// report prints where the records went. p.mu is held.
-func (p *producing) report(s *session, start time.Time) error {
-	if p.quiet {
+// report prints where the records went, unless there was nothing but a failure.
+// p.mu is held.
+func (p *producing) report(s *session, start time.Time, failed bool) error {
+	if p.quiet || p.mu.sent == 0 && failed {
 		return nil
 	}
 	out := produced{Topic: p.topic, Records: p.mu.acked, Bytes: p.mu.bytes, Failed: p.mu.failed,

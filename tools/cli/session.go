@@ -24,6 +24,7 @@ type session struct {
 
 	addrs  []string
 	dialer *dialer
+	login  bool
 	kopts  []kgo.Opt
 	cl     *kgo.Client
 	adm    *kadm.Client
@@ -60,7 +61,7 @@ func newSession(a *app, cmd *cobra.Command) (*session, error) {
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.DisableClientMetrics(),
 	}
-	if login != nil {
+	if s.login = login != nil; s.login {
 		s.kopts = append(s.kopts, kgo.SASL(login))
 	}
 	s.note = startProgress(s)
@@ -158,12 +159,30 @@ func (d *dialer) failingFor(t time.Duration) (string, error) {
 func (d *dialer) open(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	plain := &net.Dialer{}
-	if d.tls == nil {
-		return plain.DialContext(ctx, network, addr)
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil || d.tls == nil {
+		return conn, err
 	}
-	return (&tls.Dialer{NetDialer: plain, Config: d.tls}).DialContext(ctx, network, addr)
+	conf := d.tls
+	if conf.ServerName == "" {
+		conf = conf.Clone()
+		if conf.ServerName, _, err = net.SplitHostPort(addr); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	secure := tls.Client(conn, conf)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, &handshakeError{err}
+	}
+	return secure, nil
 }
+
+// handshakeError is a failure after the TCP connection was open.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string { return "TLS handshake: " + e.err.Error() }
+func (e *handshakeError) Unwrap() error { return e.err }
 
 // lastFailure is the address and error of the last dial, if it failed.
 func (d *dialer) lastFailure() (string, error) {

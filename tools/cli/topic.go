@@ -208,6 +208,10 @@ func printTopics(t *textOut, topics []topicDescription) {
 // topics describes the topics of those names, in that order; an unknown one is
 // an Error with the nearest names.
 func (s *session) topics(ctx context.Context, names ...string) ([]kadm.TopicDetail, error) {
+	return s.findTopics(ctx, names, s.noSuchTopic)
+}
+
+func (s *session) findTopics(ctx context.Context, names []string, unknown func(context.Context, string) *Error) ([]kadm.TopicDetail, error) {
 	found, err := s.adm.ListTopicsWithInternal(ctx, names...)
 	if err != nil {
 		return nil, err
@@ -217,7 +221,7 @@ func (s *session) topics(ctx context.Context, names ...string) ([]kadm.TopicDeta
 	for _, n := range names {
 		t, ok := found[n]
 		if !ok || errors.Is(t.Err, kerr.UnknownTopicOrPartition) {
-			return nil, s.unknownTopic(ctx, n)
+			return nil, unknown(ctx, n)
 		}
 		if t.Err != nil {
 			return nil, explainErr(fmt.Sprintf("topic %q", n), t.Err, "")
@@ -230,15 +234,23 @@ func (s *session) topics(ctx context.Context, names ...string) ([]kadm.TopicDeta
 	return out, nil
 }
 
+// unknownTopic offers the nearest names, and how to make the topic.
 func (s *session) unknownTopic(ctx context.Context, name string) *Error {
-	e := failf(ExitNotFound, "there is no topic %q", name)
+	e := s.noSuchTopic(ctx, name)
+	create := fmt.Sprintf("Create it with \"millrace topic create %s\"; ", name)
+	near, list, found := strings.Cut(e.Do, "\n")
+	if !found {
+		return e.hint("%s%s", create, e.Do)
+	}
+	return e.hint("%s\n%s%s", near, create, list)
+}
+
+// noSuchTopic offers the nearest names.
+func (s *session) noSuchTopic(ctx context.Context, name string) *Error {
 	var names []string
 	if all, err := s.adm.ListTopicsWithInternal(ctx); err == nil {
 		names = all.Names()
 	}
-	create := fmt.Sprintf("Create it with \"millrace topic create %s\"; \"millrace topic list\" shows the topics.", name)
-	if near := didYouMean(name, names, ""); near != "" {
-		create = near + "\n" + create
-	}
-	return e.hint("%s", create)
+	return failf(ExitNotFound, "there is no topic %q", name).
+		hint("%s", strings.TrimPrefix(didYouMean(name, names, "")+"\n\"millrace topic list\" shows the topics.", "\n"))
 }

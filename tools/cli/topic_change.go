@@ -86,7 +86,7 @@ func (a *app) topicCreate() *cobra.Command {
 					return err
 				}
 			}
-			set, err := parseSettings("--config", configs)
+			set, err := parseSettings("--config", configs, "retention.ms=86400000")
 			if err != nil {
 				return err
 			}
@@ -166,7 +166,7 @@ func (a *app) topicDelete() *cobra.Command {
 						row.Result = "does not exist"
 					case errors.Is(r.Err, kerr.UnknownTopicOrPartition):
 						row.Result, row.Error = "failed", codeName(r.Err)
-						errs = append(errs, s.unknownTopic(ctx, n))
+						errs = append(errs, s.noSuchTopic(ctx, n))
 					default:
 						row.Result, row.Error = "failed", codeName(r.Err)
 						errs = append(errs, explainErr(fmt.Sprintf("topic %q was not deleted", n), r.Err, r.ErrMessage))
