@@ -47,10 +47,12 @@ const (
 	codeTopicDeletionDisabled     int16 = 73
 	codeFencedLeaderEpoch         int16 = 74
 	codeUnknownLeaderEpoch        int16 = 75
+	codeUnsupportedCompression    int16 = 76
 	codeInvalidRecord             int16 = 87
 	codeProducerFenced            int16 = 90
 	codeUnknownTopicID            int16 = 100
 	codeInconsistentTopicID       int16 = 103
+	codeFetchSessionTopicID       int16 = 106
 	codeMismatchedEndpointType    int16 = 114
 	codeUnsupportedEndpointType   int16 = 115
 	codeRebootstrapRequired       int16 = 129

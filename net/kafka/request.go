@@ -125,6 +125,35 @@ func (r *Request) end() {
 	r.buf, r.Payload, r.Body = arena.Buf{}, nil, nil
 }
 
+// slice is bytes [begin, end) of Payload with a reference of its own, which
+// outlives the request.
+func (r *Request) slice(begin, end int) arena.Buf {
+	if r.buf.Len() == 0 {
+		return arena.Foreign(r.Payload[begin:end:end])
+	}
+	skip := r.buf.Len() - len(r.Payload) // the header
+	return r.buf.Slice(skip+begin, skip+end).Retain()
+}
+
+// encodeEndpoints writes the tagged section with the addresses of the brokers
+// (tag 0), for answers that name a leader (KIP-951).
+func (r *Request) encodeEndpoints(e *encoder) {
+	in := encoder{flexible: true}
+	brokers := r.Image().Brokers
+	in.length(len(brokers))
+	for _, b := range brokers {
+		host, port := r.BrokerAddr(b)
+		in.int32(int32(b.ID))
+		in.string(host)
+		in.int32(port)
+		in.nullableString(b.Rack)
+		in.noTags()
+	}
+	e.b = append(e.b, 1, 0)
+	e.uvarint(uint32(len(in.b)))
+	e.b = append(e.b, in.b...)
+}
+
 // Options are the server's settings.
 func (r *Request) Options() *Options { return &r.w.server.opts }
 

@@ -80,11 +80,16 @@ type Worker struct {
 	server *Server
 	loop   Loop
 	stats  []apiStats // by row of the table; atomic, read by metrics
+
+	// Owned by the loop.
+	sessions  *fetchSessionCache
+	producers producerIDs
 }
 
 // NewWorker makes the Worker of a loop.
 func (s *Server) NewWorker(l Loop) *Worker {
 	w := &Worker{server: s, loop: l, stats: make([]apiStats, len(s.table.rows))}
+	w.sessions = newFetchSessions(s.opts.FetchSessionsMax / max(l.Shards(), 1))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.workers = append(s.mu.workers, w)

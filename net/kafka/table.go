@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -21,9 +23,9 @@ type api struct {
 // apis lists every API that a client may call. A key is listed here only when
 // it works: clients switch features on by what is advertised.
 func apis() []api {
-	return append([]api{
-		{key: kmsg.ApiVersions, min: 0, max: 5, serve: serveApiVersions},
-	}, controlAPIs()...)
+	rows := append(dataAPIs(), controlAPIs()...)
+	slices.SortFunc(rows, func(a, b api) int { return int(a.key) - int(b.key) })
+	return rows
 }
 
 // apiTable finds an API by key.

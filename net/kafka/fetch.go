@@ -1,0 +1,195 @@
+package kafka
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/core"
+	"millrace/core/meta"
+	"millrace/shard"
+)
+
+const (
+	fetchSessions = 7  // KIP-227
+	fetchFlexible = 12 // KIP-482
+	fetchTopicIDs = 13 // KIP-516
+	fetchLeaders  = 16 // KIP-951
+)
+
+// fetchWaitMax bounds how long a fetch waits, whatever it asks for.
+const fetchWaitMax = 5 * 60 * core.Second
+
+// fetch is one Fetch request under way. Stages: session (which partitions, from
+// where), route (one shard.Fetch for each shard concerned), and when they come
+// back reply. Each shard waits for the request's minimum by itself; the first
+// that has it ends the others' wait. So a fetch over several shards is answered
+// as soon as one shard has enough, or at the latest after the maximum wait.
+type fetch struct {
+	r       *Request
+	req     *kmsg.FetchRequest
+	session fetchAccess
+	items   []fetchItem
+	asked   []askedShard
+	waiting int
+	failed  bool // an item failed without asking a shard: nothing waits then
+}
+
+// fetchItem is one partition of the answer, in order.
+type fetchItem struct {
+	want  *fetchWant
+	code  int16
+	shard int  // of asked; -1 if no shard was asked
+	part  int  // of the shard's Parts
+	gave  bool // records
+}
+
+// fetchWant is what a client wants of one partition: of this request, or kept by
+// its session.
+type fetchWant struct {
+	topic        fetchTopic
+	num          int32
+	offset       core.Offset
+	maxBytes     int32
+	currentEpoch int32
+	lastEpoch    int32
+
+	// What the client was last told; sessions only.
+	knownHigh  core.Offset
+	knownStart core.Offset
+}
+
+// fetchTopic names a topic as the request does: by name, or from version 13 by
+// ID.
+type fetchTopic struct {
+	name string
+	id   core.TopicID
+}
+
+type askedShard struct {
+	id    core.ShardID
+	q     *shard.Fetch
+	items []int
+}
+
+// serveFetch answers Fetch.
+func serveFetch(r *Request) {
+	f := &fetch{r: r, req: r.Body.(*kmsg.FetchRequest)}
+	access, code := r.w.sessions.open(r.Now(), f.req, r.Version)
+	if code != codeNone {
+		f.session = fetchAccess{}
+		r.Failed(code)
+		r.ReplyFrame(f.encodeError(code))
+		return
+	}
+	f.session = access
+	f.route()
+	if f.waiting == 0 {
+		f.reply()
+	}
+}
+
+// route asks the shards.
+func (f *fetch) route() {
+	r, im := f.r, f.r.Image()
+	f.items = make([]fetchItem, len(f.session.wants))
+	maxBytes := min(f.req.MaxBytes, r.Options().FetchMaxBytes)
+	for i, w := range f.session.wants {
+		it := &f.items[i]
+		it.want, it.shard = w, -1
+		p, code := w.find(im, r.Version)
+		if code != codeNone {
+			it.code, f.failed = code, true
+			continue
+		}
+		a := f.ask(core.ShardOf(p.ID, r.w.loop.Shards()))
+		it.shard, it.part = a, len(f.asked[a].q.Parts)
+		f.asked[a].items = append(f.asked[a].items, i)
+		f.asked[a].q.Parts = append(f.asked[a].q.Parts, shard.FetchPart{
+			Partition: p.ID, Offset: w.offset, MaxBytes: int(max(w.maxBytes, 0)),
+			CurrentEpoch: w.currentEpoch, LastEpoch: w.lastEpoch,
+			KnownHighWatermark: w.knownHigh,
+		})
+	}
+	f.waiting = len(f.asked)
+	if f.waiting == 0 {
+		return
+	}
+	r.conn.Expect(r.place, int(max(maxBytes, 0)))
+	minBytes := int(max(f.req.MinBytes, 0))
+	deadline := r.Now() + min(core.Tick(max(f.req.MaxWaitMillis, 0))*core.Millisecond, fetchWaitMax)
+	if f.failed {
+		minBytes, deadline = 0, r.Now()
+	}
+	for _, a := range f.asked {
+		q := a.q
+		q.MinBytes, q.MaxBytes, q.Deadline = minBytes, int(max(maxBytes, 0)), deadline
+		q.ReadCommitted = f.req.IsolationLevel == 1
+		q.Owner = f
+	}
+	for _, a := range f.asked {
+		r.w.loop.Submit(a.id, a.q)
+	}
+}
+
+// ask finds or adds the question to a shard.
+func (f *fetch) ask(id core.ShardID) int {
+	for i := range f.asked {
+		if f.asked[i].id == id {
+			return i
+		}
+	}
+	f.asked = append(f.asked, askedShard{id: id, q: new(shard.Fetch)})
+	return len(f.asked) - 1
+}
+
+func (w *fetchWant) find(im *meta.Image, version int16) (*meta.Partition, int16) {
+	var t *meta.Topic
+	if version >= fetchTopicIDs {
+		if t = im.TopicByID(w.topic.id); t == nil {
+			return nil, codeUnknownTopicID
+		}
+	} else if t = im.Topic(w.topic.name); t == nil {
+		return nil, codeUnknownTopicOrPartition
+	}
+	if w.num < 0 || int(w.num) >= len(t.Partitions) {
+		return nil, codeUnknownTopicOrPartition
+	}
+	return t.Partitions[w.num], codeNone
+}
+
+// Resume implements Continuation: one shard has answered.
+func (f *fetch) Resume(q shard.Request) {
+	f.waiting--
+	if f.waiting == 0 {
+		f.reply()
+		return
+	}
+	if f.waiting == len(f.asked)-1 {
+		for _, a := range f.asked {
+			if shard.Request(a.q) != q {
+				f.r.w.loop.Cancel(a.id, a.q)
+			}
+		}
+	}
+}
+
+func (f *fetch) reply() {
+	for i := range f.items {
+		it := &f.items[i]
+		if it.shard >= 0 {
+			it.code = ErrorCode(f.result(it).Err)
+			if err := f.asked[it.shard].q.Err; err != nil {
+				it.code = ErrorCode(err)
+			}
+		}
+		f.r.Failed(it.code)
+	}
+	f.r.ReplyFrame(f.encode())
+}
+
+// result is what the shard answered for an item; nil if none was asked.
+func (f *fetch) result(it *fetchItem) *shard.FetchPart {
+	if it.shard < 0 {
+		return nil
+	}
+	return &f.asked[it.shard].q.Parts[it.part]
+}

@@ -1,0 +1,180 @@
+package kafka
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/core"
+	"millrace/core/meta"
+)
+
+const (
+	metadataByID     = 12 // asking by topic ID
+	autoCreateWaitMs = 5_000
+)
+
+// topicOperations are all operations on a topic, as a bit set by number: read,
+// write, create, delete, alter, describe, describe and alter configs.
+const topicOperations = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
+
+// serveMetadata tells brokers, topics and leaders. Topics that do not exist are
+// made when both the request and auto.create.topics.enable say so; the answer
+// then waits until the new partitions take appends, or names no leader yet.
+func serveMetadata(r *Request) {
+	req := r.Body.(*kmsg.MetadataRequest)
+	missing := r.topicsToCreate(req)
+	if len(missing) == 0 {
+		r.replyMetadata(req, nil)
+		return
+	}
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.SetVersion(7)
+	create.TimeoutMillis = autoCreateWaitMs
+	for _, name := range missing {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
+		if name == offsetsTopic {
+			t = offsetsTopicSpec(r.Options())
+		}
+		create.Topics = append(create.Topics, t)
+	}
+	r.change(create, autoCreateWaitMs, func(applied *meta.Applied, err error) {
+		refused := make(map[string]int16, len(missing))
+		if applied == nil {
+			for _, name := range missing {
+				refused[name] = codeLeaderNotAvailable
+			}
+		} else if resp, ok := applied.Reply.(*kmsg.CreateTopicsResponse); ok {
+			for i := range resp.Topics {
+				refused[resp.Topics[i].Topic] = resp.Topics[i].ErrorCode
+			}
+		}
+		r.replyMetadata(req, refused)
+	})
+}
+
+// autoCreateMax bounds the topics that one request makes.
+const autoCreateMax = 100
+
+// topicsToCreate lists the topics of a request that are to be made for it.
+func (r *Request) topicsToCreate(req *kmsg.MetadataRequest) []string {
+	allowed := r.Version < 4 || req.AllowAutoTopicCreation
+	if !allowed || !r.Options().AutoCreateTopics {
+		return nil
+	}
+	var names []string
+	for i := range req.Topics {
+		name := req.Topics[i].Topic
+		if name != nil && len(names) < autoCreateMax && r.Image().Topic(*name) == nil &&
+			core.CheckTopicName(*name) == "" && !slices.Contains(names, *name) {
+			names = append(names, *name)
+		}
+	}
+	return names
+}
+
+func (r *Request) replyMetadata(req *kmsg.MetadataRequest, refused map[string]int16) {
+	im := r.Image()
+	resp := kmsg.NewPtrMetadataResponse()
+	for _, b := range im.Brokers {
+		rb := kmsg.NewMetadataResponseBroker()
+		rb.NodeID = int32(b.ID)
+		rb.Host, rb.Port = r.BrokerAddr(b)
+		if b.Rack != "" {
+			rb.Rack = kmsg.StringPtr(b.Rack)
+		}
+		resp.Brokers = append(resp.Brokers, rb)
+	}
+	if im.ClusterID != "" {
+		resp.ClusterID = kmsg.StringPtr(im.ClusterID)
+	}
+	resp.ControllerID = int32(im.Controller)
+	if req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = clusterOperations
+	}
+	if all := req.Topics == nil || r.Version == 0 && len(req.Topics) == 0; all {
+		topics := im.Topics()
+		resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(topics))
+		for _, t := range topics {
+			resp.Topics = append(resp.Topics, describeTopic(im, t, req))
+		}
+		r.Reply(resp)
+		return
+	}
+	seen := make(map[string]bool, len(req.Topics))
+	for i := range req.Topics {
+		in := &req.Topics[i]
+		if in.Topic != nil {
+			if seen[*in.Topic] {
+				continue
+			}
+			seen[*in.Topic] = true
+		}
+		resp.Topics = append(resp.Topics, r.findTopic(im, in, req, refused))
+	}
+	r.Reply(resp)
+}
+
+// findTopic answers for one topic of a request.
+func (r *Request) findTopic(im *meta.Image, in *kmsg.MetadataRequestTopic, req *kmsg.MetadataRequest, refused map[string]int16) kmsg.MetadataResponseTopic {
+	var t *meta.Topic
+	code := codeUnknownTopicOrPartition
+	switch {
+	case in.Topic == nil && r.Version < metadataByID:
+		code = codeInvalidRequest
+	case in.Topic == nil:
+		t, code = im.TopicByID(in.TopicID), codeUnknownTopicID
+	default:
+		if t = im.Topic(*in.Topic); core.CheckTopicName(*in.Topic) != "" {
+			code = codeInvalidTopic
+		} else if c, ok := refused[*in.Topic]; ok && c != codeNone && c != codeTopicAlreadyExists {
+			code = c
+		} else if ok {
+			code = codeLeaderNotAvailable // made, and not applied here yet
+		}
+	}
+	if t != nil {
+		return describeTopic(im, t, req)
+	}
+	rt := kmsg.NewMetadataResponseTopic()
+	rt.ErrorCode, rt.Topic, rt.TopicID = code, in.Topic, in.TopicID
+	if in.Topic != nil {
+		rt.TopicID = [16]byte{}
+	}
+	return rt
+}
+
+func describeTopic(im *meta.Image, t *meta.Topic, req *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
+	rt := kmsg.NewMetadataResponseTopic()
+	rt.Topic, rt.TopicID, rt.IsInternal = kmsg.StringPtr(t.Name), t.ID, t.Internal
+	if req.IncludeTopicAuthorizedOperations {
+		rt.AuthorizedOperations = topicOperations
+	}
+	rt.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
+	for i, p := range t.Partitions {
+		out := &rt.Partitions[i]
+		*out = kmsg.NewMetadataResponseTopicPartition()
+		leader, epoch := leaderOf(im, p)
+		out.Partition, out.Leader, out.LeaderEpoch = p.Num, int32(leader), int32(epoch)
+		if leader == core.NoNode {
+			out.ErrorCode = codeLeaderNotAvailable
+		}
+		out.Replicas, out.ISR, out.OfflineReplicas = replicasOf(im, p)
+	}
+	return rt
+}
+
+// replicasOf splits a partition's replicas by whether their node is listed.
+func replicasOf(im *meta.Image, p *meta.Partition) (all, live, offline []int32) {
+	all = make([]int32, len(p.Replicas))
+	for i, n := range p.Replicas {
+		all[i] = int32(n)
+		if brokerOf(im, n) != nil {
+			live = append(live, int32(n))
+		} else {
+			offline = append(offline, int32(n))
+		}
+	}
+	return all, live, offline
+}
