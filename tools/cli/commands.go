@@ -102,14 +102,14 @@ func (a *app) run(cmd *cobra.Command, limited bool, extra []kgo.Opt, fn func(con
 		return err
 	}
 	defer s.close()
+	if err := s.connect(ctx, extra); err != nil {
+		return s.explain(ctx, err)
+	}
 	work := ctx
 	if limited {
 		var cancel context.CancelFunc
 		work, cancel = context.WithTimeout(ctx, a.opts.timeout)
 		defer cancel()
-	}
-	if err := s.connect(work, extra); err != nil {
-		return s.explain(ctx, err)
 	}
 	if err := fn(work, s); err != nil {
 		return s.explain(ctx, err)

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
+//go:generate go test -count=1 -run TestDocs . -rewrite
+
 // Markdown is docs/CLI.md: every command with its flags, from the commands
 // themselves.
 func Markdown() string {
@@ -41,7 +43,7 @@ nothing of Millrace's internals, so they work on any Kafka too.
   What takes longer than two seconds shows its progress if stderr is a terminal or
   with ` + "`--progress`" + `.
 - **Waiting:** connections get 5 s (` + "`--dial-timeout`" + `) and answers 10 s (` + "`--timeout`" + `),
-  retries included. ` + "`produce`" + ` and ` + "`consume`" + ` last as long as their input or output,
+  retries included. ` + "`--wait 30s`" + ` waits for a broker that is still starting. ` + "`produce`" + ` and ` + "`consume`" + ` last as long as their input or output,
   but give up when no broker can be reached for ` + "`--timeout`" + `.
 - **Ctrl-C:** ` + "`produce`" + ` sends what it has read; ` + "`consume`" + ` commits what it has printed and
   leaves its group.

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -283,6 +284,35 @@ func TestProgressTellsWhatTakesLong(t *testing.T) {
 	if errs != "" {
 		t.Errorf("a quick command shows progress: %q", errs)
 	}
+}
+
+func TestWaitForABroker(t *testing.T) {
+	c := fakeCluster(t)
+	addr := c.ListenAddrs()[0]
+	c.Close()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan *kfake.Cluster, 1)
+	time.AfterFunc(600*time.Millisecond, func() {
+		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(n))
+		if err != nil {
+			t.Error(err)
+		}
+		late <- c
+	})
+	_, errs, code := millrace("", "topic", "list", "--wait", "30s")
+	expect(t, errs, code, ExitOK)
+	if c := <-late; c != nil {
+		c.Close()
+	}
+	_, errs, code = millrace("", "topic", "list", "--wait", "300ms")
+	expect(t, errs, code, ExitUnreachable, "connection refused")
 }
 
 func TestBrokerThatGoesAwayIsNamed(t *testing.T) {

@@ -30,6 +30,7 @@ type options struct {
 	brokers     []string
 	dialTimeout time.Duration
 	timeout     time.Duration
+	wait        time.Duration
 
 	tls        bool
 	caFile     string
@@ -51,6 +52,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.StringSliceVarP(&o.brokers, "brokers", "b", nil, "addresses of brokers to ask first, HOST[:PORT],... (default $"+envBrokers+", or "+defaultBrokers+")")
 	f.DurationVar(&o.dialTimeout, "dial-timeout", 5*time.Second, "how long one connection may take to open, 100ms to 5m")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for an answer, 100ms to 1h")
+	f.DurationVar(&o.wait, "wait", 0, "keep trying so long while no broker accepts connections, 0 to 1h")
 	f.BoolVar(&o.tls, "tls", false, "connect with TLS")
 	f.StringVar(&o.caFile, "ca-file", "", "PEM file of the authorities to trust instead of the system's (implies --tls)")
 	f.StringVar(&o.certFile, "cert-file", "", "PEM file of the client's certificate (implies --tls)")
@@ -70,6 +72,9 @@ func (o *options) validate() ([]string, error) {
 		return nil, err
 	}
 	if err := inRange("--timeout", o.timeout, 100*time.Millisecond, time.Hour); err != nil {
+		return nil, err
+	}
+	if err := inRange("--wait", o.wait, 0, time.Hour); err != nil {
 		return nil, err
 	}
 	list, from := o.brokers, "--brokers"

@@ -92,8 +92,15 @@ func softwareVersion(v string) string {
 // is told at once and by name instead of retried.
 func (s *session) connect(ctx context.Context, extra []kgo.Opt) error {
 	s.note.say(func() string { return "connecting to " + joinSome(s.addrs, 3) })
-	if err := s.dialer.any(ctx, s.addrs); err != nil {
-		return s.unreachable(ctx, err)
+	deadline := time.Now().Add(s.opts.wait)
+	for {
+		err := s.dialer.any(ctx, s.addrs)
+		if err == nil {
+			break
+		}
+		if next := time.Now().Add(200 * time.Millisecond); next.After(deadline) || !sleepUntil(ctx, next) {
+			return s.unreachable(ctx, err)
+		}
 	}
 	cl, err := kgo.NewClient(append(s.kopts, extra...)...)
 	if err != nil {
