@@ -14,11 +14,16 @@ var table = []Metric{
 
 	{Name: "millrace_connections", Kind: Gauge, Labels: []string{"shard"}, Help: "Open client connections."},
 	{Name: "millrace_connections_opened_total", Kind: Counter, Labels: []string{"shard"}, Help: "Client connections accepted."},
+	{Name: "millrace_connections_refused_total", Kind: Counter, Labels: []string{"reason"}, Help: "Client connections closed on arrival: by the setting that bounds them, or for a failed TLS handshake."},
 	{Name: "millrace_received_bytes_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes read from clients."},
 	{Name: "millrace_sent_bytes_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes written to clients."},
+	{Name: "millrace_sends_blocked_total", Kind: Counter, Labels: []string{"shard"}, Help: "Replies that the kernel did not take at once."},
+	{Name: "millrace_request_bytes", Kind: Gauge, Labels: []string{"shard"}, Help: "Bytes of requests being worked on."},
+	{Name: "millrace_request_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_request_bytes; beyond it sockets are not read."},
 	{Name: "millrace_reads_paused_total", Kind: Counter, Labels: []string{"shard", "reason"}, Help: "Times that a socket was not read for lack of room, by what was lacking."},
 
 	{Name: "millrace_shard_turns_total", Kind: Counter, Labels: []string{"shard"}, Help: "Turns of the shard's event loop."},
+	{Name: "millrace_shard_journal_turns_total", Kind: Counter, Labels: []string{"shard"}, Help: "Turns that wrote to the journal."},
 	{Name: "millrace_shard_partitions", Kind: Gauge, Labels: []string{"shard"}, Help: "Partitions with a replica on this shard."},
 	{Name: "millrace_shard_leaders", Kind: Gauge, Labels: []string{"shard"}, Help: "Partitions that this shard leads."},
 	{Name: "millrace_shard_appends_total", Kind: Counter, Labels: []string{"shard"}, Help: "Record batches appended."},
@@ -31,12 +36,17 @@ var table = []Metric{
 
 	{Name: "millrace_payload_memory_bytes", Kind: Gauge, Labels: []string{"shard", "state"}, Help: "Payload memory outside the Go heap: mapped, and of it live (some buffer refers to it)."},
 	{Name: "millrace_payload_memory_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of mapped payload memory."},
+	{Name: "millrace_payload_memory_full_total", Kind: Counter, Labels: []string{"shard"}, Help: "Times that payload memory was used up and cached records were dropped."},
 
 	{Name: "millrace_disk_free_bytes", Kind: Gauge, Help: "Free space of the data directory's file system."},
 	{Name: "millrace_disk_total_bytes", Kind: Gauge, Help: "Size of the data directory's file system."},
 	{Name: "millrace_disk_reserve_bytes", Kind: Gauge, Help: "Free space below which produce requests are refused (disk.reserve.bytes)."},
 	{Name: "millrace_disk_low", Kind: Gauge, Help: "1 while produce requests are refused for lack of disk space."},
 	{Name: "millrace_disk_direct_io", Kind: Gauge, Help: "1 where writes bypass the page cache; 0 where the file system does not allow it."},
+
+	{Name: "millrace_groups", Kind: Gauge, Labels: []string{"state"}, Help: "Consumer groups that this node coordinates, by state."},
+	{Name: "millrace_group_members", Kind: Gauge, Help: "Members of the groups that this node coordinates."},
+	{Name: "millrace_group_offsets", Kind: Gauge, Help: "Committed offsets that this node coordinates."},
 
 	{Name: "millrace_topics", Kind: Gauge, Help: "Topics of the cluster."},
 	{Name: "millrace_partitions", Kind: Gauge, Help: "Partitions of the cluster."},

@@ -176,8 +176,8 @@ func (r *Request) After(at core.Tick, fn func()) Timer { return r.w.loop.After(a
 // BrokerAddr is how the client, which came through one of the listeners,
 // reaches broker b.
 func (r *Request) BrokerAddr(b meta.Broker) (host string, port int32) {
-	if b.ID == r.Options().Node {
-		if e, ok := r.Options().Advertised[r.conn.Info().Listener]; ok {
+	if o := r.Options(); b.ID == o.Node && o.Advertised != nil {
+		if e, ok := o.Advertised(r.conn.Info().Listener); ok {
 			return e.Host, e.Port
 		}
 	}

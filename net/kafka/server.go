@@ -32,9 +32,9 @@ type Options struct {
 
 	// Config are the broker's settings with the dynamic ones as they are now.
 	Config func() *config.Config
-	// Advertised tells how clients of a listener reach this node, by the
-	// listener's name. Where it lacks one, the node's registration counts.
-	Advertised map[string]Endpoint
+	// Advertised tells how clients of a listener reach this node. Where it does
+	// not know the listener, the node's registration counts.
+	Advertised func(listener string) (Endpoint, bool)
 	// DataDir is the absolute path of the data directory, and DiskSpace what is
 	// free for clients' data on its device and the size of it, without blocking.
 	DataDir   string
