@@ -59,7 +59,7 @@ func (c *Controller) validate(r *resource, name, value string) *refusal {
 	}
 	var err error
 	if r.kind == resourceTopic {
-		err = c.opts.ValidateTopic(name, value)
+		err = c.opts.ValidateTopic(r.topic, name, value)
 	} else {
 		err = c.opts.ValidateBroker(name, value, r.kind == resourceCluster)
 	}
@@ -71,7 +71,7 @@ func (c *Controller) validate(r *resource, name, value string) *refusal {
 
 // topicConfigs validates the settings of a new topic. Of a name given twice the
 // last value counts.
-func (c *Controller) topicConfigs(in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, *refusal) {
+func (c *Controller) topicConfigs(topic string, in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, *refusal) {
 	if len(in) == 0 {
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func (c *Controller) topicConfigs(in []kmsg.CreateTopicsRequestTopicConfig) (map
 		if e.Value == nil {
 			return nil, refuse(kerr.InvalidConfig, "Null value not supported for topic configs: %s", e.Name)
 		}
-		if no := c.validate(&resource{kind: resourceTopic}, e.Name, *e.Value); no != nil {
+		if no := c.validate(&resource{kind: resourceTopic, topic: topic}, e.Name, *e.Value); no != nil {
 			return nil, no
 		}
 		out[e.Name] = *e.Value

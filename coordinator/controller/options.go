@@ -32,7 +32,7 @@ type Options struct {
 
 	// ValidateTopic refuses a topic config by name or value; the error text
 	// goes to the client. nil accepts everything.
-	ValidateTopic func(name, value string) error
+	ValidateTopic func(topic, name, value string) error
 	// ValidateBroker does so for broker configs; clusterWide says that the
 	// entity is "" (all brokers). nil accepts everything.
 	ValidateBroker func(name, value string, clusterWide bool) error
@@ -62,7 +62,7 @@ func (o Options) withDefaults() Options {
 	o.ConfigValueBytesMax = orDefault(o.ConfigValueBytesMax, 32767)
 	o.ConfigsMax = orDefault(o.ConfigsMax, 1000)
 	if o.ValidateTopic == nil {
-		o.ValidateTopic = func(string, string) error { return nil }
+		o.ValidateTopic = func(string, string, string) error { return nil }
 	}
 	if o.ValidateBroker == nil {
 		o.ValidateBroker = func(string, string, bool) error { return nil }

@@ -99,7 +99,7 @@ func (c *Controller) createTopic(ch *change, t *kmsg.CreateTopicsRequestTopic, v
 	if other := ch.image().Colliding(t.Topic); other != nil {
 		return refuse(kerr.InvalidTopicException, "Topic '%s' collides with existing topic: %s", t.Topic, other.Name)
 	}
-	configs, no := c.topicConfigs(t.Configs)
+	configs, no := c.topicConfigs(t.Topic, t.Configs)
 	if no != nil {
 		return no
 	}

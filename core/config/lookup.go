@@ -70,6 +70,17 @@ func ValidateTopic(name, value string) error {
 	return named(s, s.Validate(value))
 }
 
+// ValidateInternalTopic is ValidateTopic for the broker's own topics. They are
+// kept short by their coordinators, and may say cleanup.policy=compact as
+// Kafka's do.
+func ValidateInternalTopic(name, value string) error {
+	s := Lookup(Topic, name)
+	if s == nil {
+		return unknown(Topic, name)
+	}
+	return named(s, s.validateType(value))
+}
+
 // ValidateBroker checks one dynamic broker setting as a client gave it, for one
 // broker or for all of them.
 func ValidateBroker(name, value string) error {
