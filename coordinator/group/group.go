@@ -224,7 +224,7 @@ func (g *liveGroup) selectProtocol() string {
 	}
 	best := ""
 	for _, name := range order {
-		if best == "" || votes[name] > votes[best] {
+		if votes[name] > votes[best] {
 			best = name
 		}
 	}
@@ -288,7 +288,6 @@ func restore(id string, v *kmsg.GroupMetadataValue) *liveGroup {
 		g.learnSubscriptions()
 		return g
 	}
-	g.state = stateStable
 	if v.Protocol != nil {
 		g.protocol = *v.Protocol
 	}
@@ -306,9 +305,12 @@ func restore(id string, v *kmsg.GroupMetadataValue) *liveGroup {
 		if vm.InstanceID != nil {
 			mb.static, mb.instance = true, *vm.InstanceID
 		}
-		if g.byID[mb.id] == nil {
+		if mb.id != "" && g.byID[mb.id] == nil {
 			g.add(mb)
 		}
+	}
+	if len(g.members) > 0 {
+		g.state = stateStable
 	}
 	if v.Leader != nil && g.byID[*v.Leader] != nil {
 		g.leader = *v.Leader

@@ -1,0 +1,226 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/core"
+)
+
+// The hashes are what Java's String.hashCode gives.
+func TestPartitionForIsKafkas(t *testing.T) {
+	for _, c := range []struct {
+		group string
+		hash  int32
+	}{
+		{"", 0},
+		{"a", 97},
+		{"test-group", 627841412},
+		{"console-consumer-12345", 158455506},
+		{"é", 233},
+		{"😀", 1772899},
+		{"polygenelubricants", -1 << 31},
+	} {
+		for _, n := range []int32{1, 7, 50} {
+			want := c.hash
+			if want == -1<<31 {
+				want = 0
+			}
+			want = max(want, -want) % n
+			if got := PartitionFor(c.group, n); got != want {
+				t.Errorf("PartitionFor(%q, %d) = %d, want %d", c.group, n, got, want)
+			}
+		}
+	}
+}
+
+func TestSubscribedTopicsOfAllVersions(t *testing.T) {
+	for v := int16(0); v <= 3; v++ {
+		m := kmsg.NewConsumerMemberMetadata()
+		m.Version, m.Topics = v, []string{"t1", "t2"}
+		got, ok := subscribedTopics(m.AppendTo(nil))
+		if !ok || !slices.Equal(got, m.Topics) {
+			t.Errorf("version %d: %q, %v", v, got, ok)
+		}
+	}
+	if _, ok := subscribedTopics([]byte("nonsense")); ok {
+		t.Error("nonsense was taken for a subscription")
+	}
+}
+
+func TestTimersFireInOrder(t *testing.T) {
+	var q timers
+	var got []int
+	add := func(at core.Tick, n int) *timer {
+		tm := newTimer()
+		q.set(tm, at, func() { got = append(got, n) })
+		return tm
+	}
+	add(30, 4)
+	moved := add(5, 0)
+	add(10, 1)
+	cancelled := add(10, 9)
+	add(10, 2)
+	q.set(moved, 20, func() { got = append(got, 3) })
+	q.cancel(cancelled)
+	q.cancel(cancelled)
+	for tm := q.due(30); tm != nil; tm = q.due(30) {
+		tm.fire()
+	}
+	if want := []int{1, 2, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("fired %v, want %v", got, want)
+	}
+	if q.next() != 0 {
+		t.Error("timers are left")
+	}
+}
+
+// TestRewriteKeepsWhatIsLive rewrites a log of several batches, with commits and
+// deletions between the batches, and stops it at every point.
+func TestRewriteKeepsWhatIsLive(t *testing.T) {
+	for stop := range 8 {
+		cfg := DefaultConfig()
+		cfg.RewriteBytesMin = 1 << 20
+		h := newHarness(t, cfg)
+		h.topic("t", 64)
+		commit := func(group string, offset int64) {
+			req := kmsg.NewPtrOffsetCommitRequest()
+			req.Version, req.Group, req.Generation = 8, group, -1
+			rt := kmsg.NewOffsetCommitRequestTopic()
+			rt.Topic = "t"
+			for p := range int32(64) {
+				rp := kmsg.NewOffsetCommitRequestTopicPartition()
+				rp.Partition, rp.Offset = p, offset
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			req.Topics = append(req.Topics, rt)
+			cmd := &core.Command{Body: req}
+			h.waiting[cmd] = group
+			var out core.Output
+			h.m.Handle(h.now, cmd, &out)
+			h.carryOut(&out) // without its timers
+		}
+		name := func(i int) string { return fmt.Sprintf("group-%03d", i) }
+		for round := int64(0); !h.m.rewrite.wants(h.m.liveBytes); round++ {
+			for i := range 100 {
+				commit(name(i), round)
+			}
+		}
+		timer := func() {
+			var out core.Output
+			h.m.Timer(h.now, &out)
+			h.carryOut(&out)
+		}
+		before := h.bytes
+		timer()
+		if !h.m.rewrite.running {
+			t.Fatal("no rewrite was begun")
+		}
+		commit(name(0), 1000)  // written already
+		commit(name(99), 1001) // to come
+		req := kmsg.NewPtrDeleteGroupsRequest()
+		req.Groups = []string{name(1), name(98)}
+		cmd := &core.Command{Body: req}
+		h.waiting[cmd] = "delete"
+		var out core.Output
+		h.m.Handle(h.now, cmd, &out)
+		h.carryOut(&out)
+		for range stop {
+			timer()
+		}
+		want := dump(h.m)
+		if stop == 7 {
+			if h.start == 0 || h.bytes > before/2 {
+				t.Fatalf("the log was not cut: start %d, %d bytes of %d", h.start, h.bytes, before)
+			}
+			if h.m.rewrite.running || h.m.rewrite.wants(h.m.liveBytes) {
+				t.Fatal("the rewrite does not end")
+			}
+		}
+		h.failover()
+		if got := dump(h.m); got != want {
+			t.Fatalf("stopped after %d batches: a fresh Machine differs", stop)
+		}
+	}
+}
+
+// TestRewriteDoesNotUndoExpiry: a tombstone and a rewrite that fall due together
+// must not put the offset back.
+func TestRewriteDoesNotUndoExpiry(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.RewriteBytesMin = 1
+	cfg.OffsetsRetentionMs = cfg.ExpiryIntervalMs
+	h := newHarness(t, cfg)
+	h.topic("t", 1)
+	for range 20 {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Version, req.Group, req.Generation = 8, "g", -1
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic = "t"
+		rt.Partitions = append(rt.Partitions, kmsg.NewOffsetCommitRequestTopicPartition())
+		req.Topics = append(req.Topics, rt)
+		cmd := &core.Command{Body: req}
+		h.waiting[cmd] = "commit"
+		var out core.Output
+		h.m.Handle(h.now, cmd, &out)
+		h.carryOut(&out) // no timer: the rewrite is due and has not begun
+	}
+	if !h.m.rewrite.wants(h.m.liveBytes) {
+		t.Fatal("no rewrite is due")
+	}
+	h.now += core.Tick(cfg.ExpiryIntervalMs) * core.Millisecond
+	h.advance(0)
+	if got := dump(h.m); got != "" {
+		t.Errorf("left after expiry: %s", got)
+	}
+	if h.start == 0 {
+		t.Error("the log was not cut")
+	}
+}
+
+// TestFailedRewriteIsTriedAgain: a batch of a rewrite that cannot be appended ends
+// it without a loss, and it begins again.
+func TestFailedRewriteIsTriedAgain(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.RewriteBytesMin = 2000
+	h := newHarness(t, cfg)
+	h.topic("t", 1)
+	h.onReply = func(_ string, cmd *core.Command) {
+		if cmd.Err != nil {
+			t.Error("the commit failed, not the rewrite")
+		}
+	}
+	for i := range 200 {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Version, req.Group, req.Generation = 8, "g", -1
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic = "t"
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Offset = int64(i)
+		rt.Partitions = append(rt.Partitions, p)
+		req.Topics = append(req.Topics, rt)
+		cmd := &core.Command{Body: req}
+		h.waiting[cmd] = "commit"
+		var out core.Output
+		h.m.Handle(h.now, cmd, &out)
+		h.carryOut(&out)
+		if h.m.rewrite.wants(h.m.liveBytes) {
+			break
+		}
+	}
+	want := dump(h.m)
+	h.fail = true
+	var out core.Output
+	h.m.Timer(h.now, &out)
+	h.carryOut(&out)
+	if h.fail || h.start != 0 || !h.m.rewrite.wants(h.m.liveBytes) {
+		t.Fatal("the rewrite did not fail, or is forgotten")
+	}
+	h.advance(0)
+	if got := dump(h.m); got != want || h.start == 0 {
+		t.Errorf("start %d, state:\n%s\nwant:\n%s", h.start, got, want)
+	}
+}
