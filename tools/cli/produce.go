@@ -188,7 +188,11 @@ func (p *producing) run(ctx context.Context, s *session) error {
 		return err
 	}
 	start := time.Now()
-	s.note.say(func() string {
+	typed := len(p.files) == 0 && isTerminal(s.in)
+	if typed {
+		fmt.Fprintln(s.err, "Type records, one a line; Ctrl-D ends.")
+	}
+	tell := func() string {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		line := fmt.Sprintf("%d records read, %d acknowledged, %.1f MB", p.mu.sent, p.mu.acked, float64(p.mu.bytes)/1e6)
@@ -196,8 +200,13 @@ func (p *producing) run(ctx context.Context, s *session) error {
 			line += fmt.Sprintf("; broker %s: %s", addr, reason(err))
 		}
 		return line
-	})
+	}
+	s.note.say(nil)
+	if !typed {
+		s.note.say(tell)
+	}
 	readErr := p.readAll(ctx, s)
+	s.note.say(tell)
 	// What was read is sent even after an interrupt; RecordDeliveryTimeout bounds
 	// the wait.
 	flushErr := s.cl.Flush(context.WithoutCancel(ctx))
