@@ -66,6 +66,10 @@ func (a *Arena) Stats() (mapped, live int64) {
 	return a.mappedBytes.Load(), a.liveBytes.Load()
 }
 
+// Room is how many bytes of whole chunks an Alloc could still get. Any
+// goroutine; by the time it returns, a release may have added to it.
+func (a *Arena) Room() int64 { return a.limitBytes - a.liveBytes.Load() }
+
 // LimitBytes is the most that the arena maps.
 func (a *Arena) LimitBytes() int64 { return a.limitBytes }
 
@@ -85,7 +89,13 @@ func (a *Arena) Alloc(n int) (Buf, error) {
 		return Buf{}, nil
 	}
 	if n > ChunkBytes/2 {
-		c, err := a.mapChunk((n + ChunkBytes - 1) &^ (ChunkBytes - 1))
+		var c *chunk
+		var err error
+		if n <= ChunkBytes {
+			c, err = a.nextChunk()
+		} else {
+			c, err = a.mapChunk((n + ChunkBytes - 1) &^ (ChunkBytes - 1))
+		}
 		if err != nil {
 			return Buf{}, err
 		}
@@ -190,6 +200,14 @@ func (c *chunk) release() {
 		}
 	}
 	a.unmap(c)
+}
+
+// Arena is where the memory came from; nil for the zero Buf and foreign memory.
+func (b Buf) Arena() *Arena {
+	if b.c == nil {
+		return nil
+	}
+	return b.c.arena
 }
 
 // Bytes is the memory itself.

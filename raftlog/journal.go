@@ -1,0 +1,220 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"millrace/core"
+)
+
+// ErrClosed is the Err of turns submitted after Close.
+var ErrClosed = errors.New("the journal is closed")
+
+// Journal merges the turns of all shards into one write and one sync at a time.
+//
+// Three parties touch it: the loops submit, one goroutine commits (Run, or a
+// scheduler calling Commit), one prepares files (started by Run, or the
+// scheduler calling Prepare). They meet in the atomics and channels below.
+type Journal struct {
+	// Immutable.
+	store    *Store
+	fs       FS
+	instance uint64
+	fileMax  int64 // JournalFileBytes
+
+	// Atomic.
+	queue   atomic.Pointer[Turn] // newest first
+	files   atomic.Pointer[[]*jfile]
+	nextSeq atomic.Uint64 // of files
+	failure atomic.Pointer[error]
+	minFile atomic.Uint32 // oldest ordinal that some group needs
+	oldest  atomic.Uint64 // Oldest of the newest durable frame
+	closing atomic.Bool
+	running atomic.Bool
+	commits atomic.Uint64
+	written atomic.Uint64
+
+	spares   chan *jfile
+	wake     chan struct{} // to the committer
+	prepWake chan struct{} // to the preparer
+	stop     chan struct{}
+	stopped  chan struct{}
+
+	// Owned by the committer.
+	w commitState
+}
+
+// jfile is one journal file in use or ready.
+type jfile struct {
+	seq     uint64 // identity, in its header and name
+	f       File
+	size    int64 // pre-written bytes; 0 for a growing file
+	growing bool
+
+	// Set when the file comes into use, constant from then on.
+	ord uint32 // position in the order of use
+
+	// Written by the committer; read by others once it is no longer the last.
+	firstFrame, lastFrame uint64
+	end                   int64
+
+	// Atomic. Jobs that read from the file.
+	refs atomic.Int32
+}
+
+const ordNone = ^uint32(0)
+
+// Submit queues a turn; never blocks. At most one queue slot per shard and
+// turn in flight is used: a shard submits its next turn when it likes, and the
+// writer takes all that are queued (bounded by the shard's bytes in flight).
+func (j *Journal) Submit(t *Turn) {
+	for {
+		head := j.queue.Load()
+		t.next = head
+		if j.queue.CompareAndSwap(head, t) {
+			break
+		}
+	}
+	j.kick()
+}
+
+func (j *Journal) kick() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (j *Journal) kickPrepare() {
+	select {
+	case j.prepWake <- struct{}{}:
+	default:
+	}
+}
+
+// Failed is the error that ended the journal, or nil. Any goroutine.
+func (j *Journal) Failed() error {
+	if p := j.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (j *Journal) fail(err error) {
+	err = fmt.Errorf("%w: the journal's device failed: %w", core.ErrStorageFailed, err)
+	if j.failure.CompareAndSwap(nil, &err) {
+		j.store.opts.Logf("FATAL: %v; nothing on this device is trusted until a restart replays it", err)
+	}
+}
+
+// JournalStats are counters for metrics.
+type JournalStats struct {
+	Files, Spares  int
+	Commits, Bytes uint64 // frames written and their bytes
+}
+
+// Stats may be called by any goroutine.
+func (j *Journal) Stats() JournalStats {
+	return JournalStats{
+		Files: len(*j.files.Load()), Spares: len(j.spares),
+		Commits: j.commits.Load(), Bytes: j.written.Load(),
+	}
+}
+
+const (
+	// noSpaceRetry is how often a commit that found the device full tries again.
+	noSpaceRetry = 50 * time.Millisecond
+	idleCheck    = time.Second
+)
+
+// Run commits whatever is submitted, on the calling goroutine, until ctx ends or
+// Close, and all that was submitted before is written; beside it, a goroutine of
+// its own prepares files. done gets the turns of each Commit, in order; it must
+// not block. Production only, once.
+func (j *Journal) Run(ctx context.Context, done func([]*Turn)) {
+	if !j.running.CompareAndSwap(false, true) {
+		panic("BUG: Journal.Run called twice")
+	}
+	defer close(j.stopped)
+	prepared := make(chan struct{})
+	go j.prepareLoop(ctx, prepared)
+	tick := time.NewTicker(idleCheck)
+	defer tick.Stop()
+	for {
+		if turns := j.Commit(); len(turns) > 0 {
+			done(turns)
+		}
+		retry := (<-chan time.Time)(nil)
+		if j.stalled() {
+			retry = time.After(noSpaceRetry)
+		}
+		select {
+		case <-j.wake:
+			continue
+		case <-tick.C:
+			continue
+		case <-retry:
+			continue
+		case <-ctx.Done():
+		case <-j.stop:
+		}
+		break
+	}
+	<-prepared
+	if turns := j.Commit(); len(turns) > 0 {
+		done(turns)
+	}
+	if j.stalled() { // the device is full and stays so: tell who waits
+		err := fmt.Errorf("%w: the journal stopped while the device was full", core.ErrStorageFull)
+		j.failure.CompareAndSwap(nil, &err)
+		done(j.Commit())
+	}
+}
+
+func (j *Journal) prepareLoop(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	tick := time.NewTicker(idleCheck)
+	defer tick.Stop()
+	for {
+		for ctx.Err() == nil && !j.closing.Load() {
+			more, err := j.Prepare()
+			if err != nil || !more {
+				break // the failure is the journal's, already noted
+			}
+		}
+		select {
+		case <-j.prepWake:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		case <-j.stop:
+			return
+		}
+	}
+}
+
+// Pressure is the oldest journal file that should be freed soon: groups with
+// data at or below it are to be flushed. 0 when there is none. Atomic.
+func (j *Journal) Pressure() uint64 {
+	files := *j.files.Load()
+	n := len(files) - max(j.store.opts.JournalFilesMax/2, 2)
+	if n <= 0 {
+		return 0
+	}
+	return uint64(files[n-1].ord)
+}
+
+// acquire pins the file with that ordinal for a Job. Only a loop whose log needs
+// the file may call it.
+func (j *Journal) acquire(ord uint32) *jfile {
+	files := *j.files.Load()
+	if len(files) == 0 || ord < files[0].ord || ord > files[len(files)-1].ord {
+		panic(fmt.Sprintf("BUG: journal file %d is needed and gone", ord))
+	}
+	f := files[ord-files[0].ord]
+	f.refs.Add(1)
+	return f
+}

@@ -1,0 +1,151 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// directWriter writes large appends straight to their segments. It belongs to
+// the committer.
+//
+// It writes whole blocks inside an extent only. The blocks at the edges are
+// shared with the entries before and after, which flush Jobs write; so the two
+// never write the same block, and neither has to know what the other does.
+type directWriter struct {
+	buf   []byte
+	files []directFile // most recently used last
+}
+
+type directFile struct {
+	path string
+	f    File
+	// Of this Commit.
+	dirty bool
+	dir   string // to be synced
+}
+
+const directFilesMax = 8
+
+// write does the direct writes of turns and syncs them. Where the device is
+// full, the extent is marked for the journal instead, which has space set
+// aside. Other errors are final.
+func (d *directWriter) write(j *Journal, turns []*Turn) error {
+	any := false
+	for _, t := range turns {
+		for i := range t.logs {
+			tl := &t.logs[i]
+			for k := range tl.extents {
+				err := d.extent(j, tl, &tl.extents[k])
+				if errors.Is(err, ErrNoSpace) {
+					tl.extents[k].inline = true
+					j.store.noteNoSpace("writing a segment")
+					continue
+				}
+				if err != nil {
+					return fmt.Errorf("writing segment %s: %w", tl.extents[k].path, err)
+				}
+				any = true
+			}
+		}
+	}
+	if !any {
+		return nil
+	}
+	for i := range d.files {
+		f := &d.files[i]
+		if !f.dirty {
+			continue
+		}
+		if err := f.f.Sync(); err != nil {
+			return fmt.Errorf("syncing segment %s: %v", f.path, err)
+		}
+		if f.dir != "" {
+			if err := syncPartitionDir(j.fs, f.dir); err != nil {
+				return fmt.Errorf("syncing directory %s: %v", f.dir, err)
+			}
+		}
+		f.dirty, f.dir = false, ""
+	}
+	if j.store.SpaceState() == SpaceLow {
+		return d.close() // a removed segment that is open keeps its space
+	}
+	return nil
+}
+
+func (d *directWriter) extent(j *Journal, tl *turnLog, x *turnExtent) error {
+	es := tl.entries[x.from:x.to]
+	for i := range es {
+		if es[i].meta.isBatch() {
+			es[i].sum = xxhash.Sum64(es[i].buf.Bytes())
+		}
+	}
+	from, n := int64(x.x.pos)+int64(x.x.head), int64(x.x.length)-int64(x.x.head)-int64(x.x.tail)
+	if n == 0 {
+		return nil
+	}
+	f, err := d.open(j.fs, x)
+	if err != nil {
+		return err
+	}
+	if d.buf == nil {
+		d.buf = AlignedBuf(hugePageBytes)
+	}
+	skip := int64(x.x.head)
+	for n > 0 {
+		part := d.buf[:min(n, int64(len(d.buf)))]
+		copyRange(part, es, skip)
+		if _, err := f.f.WriteAt(part, from); err != nil {
+			return err
+		}
+		from, skip, n = from+int64(len(part)), skip+int64(len(part)), n-int64(len(part))
+	}
+	f.dirty = true
+	return nil
+}
+
+// open finds the segment's file, keeping a few open.
+func (d *directWriter) open(fs FS, x *turnExtent) (*directFile, error) {
+	for i := range d.files {
+		if d.files[i].path == x.path {
+			f := d.files[i]
+			d.files = append(append(d.files[:i:i], d.files[i+1:]...), f)
+			return d.touch(x, false), nil
+		}
+	}
+	if len(d.files) >= directFilesMax && !d.files[0].dirty {
+		if err := d.files[0].f.Close(); err != nil {
+			return nil, err
+		}
+		d.files = append(d.files[:0:0], d.files[1:]...)
+	}
+	f, made, err := openOrCreate(fs, partitionDirOf(x.path), x.path)
+	if err != nil {
+		return nil, err
+	}
+	d.files = append(d.files, directFile{path: x.path, f: f})
+	return d.touch(x, made), nil
+}
+
+func (d *directWriter) touch(x *turnExtent, made bool) *directFile {
+	f := &d.files[len(d.files)-1]
+	if made {
+		f.dir = partitionDirOf(x.path)
+	} else if x.dir != "" {
+		f.dir = x.dir
+	}
+	return f
+}
+
+func (d *directWriter) close() error {
+	var errs []error
+	for i := range d.files {
+		errs = append(errs, d.files[i].f.Close())
+	}
+	d.files = nil
+	return errors.Join(errs...)
+}
+
+// partitionDirOf is the directory part of a segment's name.
+func partitionDirOf(path string) string { return path[:len(partitionsDir)+1+16] }

@@ -1,0 +1,375 @@
+package raftlog
+
+import (
+	"fmt"
+
+	"millrace/core"
+)
+
+// Append adds entries at the end, or replaces from entries[0].Index on when
+// that is at or below LastIndex (raft 5.3, conflict). They join the next turn.
+func (l *Log) Append(entries []Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	if l.damaged != nil || l.closed {
+		panic(fmt.Sprintf("BUG: append to partition %d, which is damaged or deleted", l.id))
+	}
+	if i := entries[0].Index; i <= l.last {
+		l.truncate(i)
+	}
+	for k := range entries {
+		l.appendOne(&entries[k])
+	}
+	l.set.markDirty(l)
+}
+
+func (l *Log) appendOne(e *Entry) {
+	m := entryMeta{
+		term: e.Term, baseOffset: e.BaseOffset, maxTs: e.MaxTimestamp,
+		lastDelta: int32(e.LastOffset - e.BaseOffset), length: uint32(e.Payload.Len()), kind: e.Kind,
+	}
+	if e.Index != l.last+1 || e.BaseOffset != l.next || e.Term < l.lastTerm() || m.isBatch() != (m.lastDelta >= 0) {
+		panic(fmt.Sprintf("BUG: entry %d of term %d with offsets [%d, %d] cannot follow entry %d of term %d, next offset %d, in partition %d",
+			e.Index, e.Term, e.BaseOffset, e.LastOffset, l.last, l.lastTerm(), l.next, l.id))
+	}
+	l.push(e.Index, m)
+	if l.bufs.len() == 0 {
+		l.bufBase = e.Index
+	}
+	l.bufs.push(e.Payload)
+	if e.Payload.Len() > 0 {
+		l.set.cache.push(cacheRef{l.id, e.Index})
+	}
+}
+
+// push adds a description: segment place, epoch row, ends. Recovery uses it for
+// entries that have their place already.
+func (l *Log) push(i core.Index, m entryMeta) {
+	if m.isBatch() {
+		if m.seg == 0 {
+			l.place(&m)
+		}
+		l.extendSegment(i, &m)
+		l.pendingBytes += int64(m.length)
+	}
+	if m.term > l.lastTerm() {
+		l.epochs = append(l.epochs, EpochStart{m.term, i, m.baseOffset})
+	}
+	if l.metas.len() == 0 {
+		l.metaBase = i
+	}
+	l.metas.push(m)
+	l.last = i
+	l.next = m.nextOffset()
+}
+
+// place chooses the segment and the position of a new batch.
+func (l *Log) place(m *entryMeta) {
+	n := len(l.segs)
+	if n == 0 || l.rollNext || l.segs[n-1].bytes > 0 && l.segs[n-1].bytes+int64(m.length) > l.cfg.SegmentBytes {
+		m.seg, m.pos = l.nextSeg, 0
+		return
+	}
+	m.seg, m.pos = l.segs[n-1].id, uint32(l.segs[n-1].bytes)
+}
+
+func (l *Log) extendSegment(i core.Index, m *entryMeta) {
+	if n := len(l.segs); n == 0 || l.segs[n-1].id != m.seg {
+		l.segs = append(l.segs, segInfo{
+			id: m.seg, baseOffset: m.baseOffset, baseIndex: i, maxTs: -1, createdMs: l.set.now.Millis(),
+		})
+		l.nextSeg = max(l.nextSeg, m.seg+1)
+		l.rollNext = false
+	}
+	g := &l.segs[len(l.segs)-1]
+	g.bytes = int64(m.pos) + int64(m.length)
+	g.rows++
+	g.nextOffset = m.nextOffset()
+	g.maxTs = max(g.maxTs, m.maxTs)
+}
+
+// truncate drops entries from index i on.
+func (l *Log) truncate(i core.Index) {
+	if i <= l.flushed || i <= l.hs.Commit {
+		panic(fmt.Sprintf("BUG: entry %d of partition %d is committed and would be replaced", i, l.id))
+	}
+	n := int(i - l.metaBase)
+	for k := n; k < l.metas.len(); k++ {
+		m := l.metas.at(k)
+		if m.direct {
+			// Its bytes are in the segment already: what replaces them must not
+			// overwrite them before it is durable itself.
+			l.rollNext = true
+		}
+		if m.isBatch() {
+			l.pendingBytes -= int64(m.length)
+		}
+	}
+	l.next = l.metas.at(n).baseOffset
+	l.metas.truncate(n)
+	if i <= l.bufBase {
+		l.releaseBufs(l.bufs.len())
+		l.bufBase = i
+	} else {
+		keep := int(i - l.bufBase)
+		for k := keep; k < l.bufs.len(); k++ {
+			l.bufs.at(k).Release()
+		}
+		l.bufs.truncate(keep)
+	}
+	l.last = i - 1
+	l.collected = min(l.collected, l.last)
+	l.durable = min(l.durable, l.last)
+	for k := len(l.epochs); k > 0 && l.epochs[k-1].Index >= i; k-- {
+		l.epochs = l.epochs[:k-1]
+	}
+	l.trimExtents()
+	l.rebuildSegments()
+}
+
+// trimExtents drops the extents that begin after the last entry. One that was cut
+// in its middle stays: its readers ask for positions of entries only.
+func (l *Log) trimExtents() {
+	var seg uint32
+	var end int64
+	for k := l.metas.len() - 1; k >= 0; k-- {
+		if m := l.metas.at(k); m.isBatch() {
+			seg, end = m.seg, int64(m.pos)+int64(m.length)
+			break
+		}
+	}
+	l.cutExtents(seg, end)
+}
+
+// cutExtents drops the extents that begin at or after a place.
+func (l *Log) cutExtents(seg uint32, pos int64) {
+	n := l.extents.len()
+	for n > 0 {
+		x := l.extents.at(n - 1)
+		if x.seg < seg || x.seg == seg && int64(x.pos) < pos {
+			break
+		}
+		n--
+	}
+	l.extents.truncate(n)
+}
+
+// rebuildSegments recomputes the unflushed part of the segment table.
+func (l *Log) rebuildSegments() {
+	n := 0
+	for n < len(l.segs) && l.segs[n].id < l.flushedSeg.id {
+		n++
+	}
+	l.segs = l.segs[:n]
+	if l.flushedSeg.id != 0 {
+		l.segs = append(l.segs, l.flushedSeg)
+	}
+	roll := l.rollNext
+	for i := max(l.flushed+1, l.metaBase); i <= l.last; i++ {
+		if m := l.meta(i); m.isBatch() {
+			l.extendSegment(i, m)
+		}
+	}
+	l.rollNext = roll
+}
+
+// dropBufs releases payloads in memory below index end.
+func (l *Log) dropBufs(end core.Index) {
+	if end <= l.bufBase {
+		return
+	}
+	l.releaseBufs(min(int(end-l.bufBase), l.bufs.len()))
+	l.trimMetas()
+}
+
+func (l *Log) releaseBufs(n int) {
+	for k := range n {
+		l.bufs.at(k).Release()
+	}
+	l.bufs.popFront(n)
+	l.bufBase += core.Index(n)
+}
+
+// trimMetas forgets descriptions of entries that are durable in segments and
+// not in memory.
+func (l *Log) trimMetas() {
+	keep := min(l.stateFlushed+1, l.bufBase)
+	if l.bufs.len() == 0 {
+		keep = l.stateFlushed + 1
+	}
+	if keep > l.metaBase && l.metas.len() > 0 {
+		n := min(int(keep-l.metaBase), l.metas.len())
+		l.metas.popFront(n)
+		l.metaBase += core.Index(n)
+	}
+}
+
+// SetLogStart moves the log start up, on commit of an EntryLogStart. Whole
+// segments below it are removed by later Jobs.
+func (l *Log) SetLogStart(o core.Offset) {
+	o = min(o, l.next)
+	if o <= l.logStart {
+		return
+	}
+	l.logStart = o
+	l.startDirty = true
+	l.set.markDirty(l)
+	l.set.markDue(l)
+}
+
+// collect adds what is pending to a turn.
+func (l *Log) collect(logs []turnLog) []turnLog {
+	if l.closed && l.stateFile == 0 && l.stateGen == 0 {
+		return logs // never written
+	}
+	if n := len(logs); n < cap(logs) {
+		logs = logs[:n+1] // keep the slices of an earlier turn
+	} else {
+		logs = append(logs, turnLog{})
+	}
+	tl := &logs[len(logs)-1]
+	*tl = turnLog{log: l, id: l.id, entries: tl.entries[:0], extents: tl.extents[:0]}
+	if l.closed {
+		tl.deleted = true
+		return logs
+	}
+	switch {
+	case l.stateDirty:
+		l.stateGen++
+		tl.state, tl.stateGen = l.state(), l.stateGen
+		tl.dropped, l.dropping = l.dropping, nil
+		tl.rewrite, l.rewriting = l.rewriting, false
+	default:
+		tl.hasHS, tl.hs = l.hsDirty, l.hs
+		tl.hasLogStart, tl.logStart = l.startDirty, l.logStart
+	}
+	l.hsDirty, l.startDirty, l.stateDirty = false, false, false
+	for i := max(l.collected+1, l.metaBase); i <= l.last; i++ {
+		tl.entries = append(tl.entries, turnEntry{index: i, meta: *l.meta(i), buf: l.payload(i).Retain()})
+	}
+	l.rewrite = nil
+	l.collected = l.last
+	l.chooseDirect(tl)
+	if len(tl.entries) == 0 && tl.state == nil && !tl.hasHS && !tl.hasLogStart {
+		logs = logs[:len(logs)-1]
+	}
+	return logs
+}
+
+// chooseDirect finds runs of batches in one segment that are worth writing
+// there at once.
+func (l *Log) chooseDirect(tl *turnLog) {
+	es := tl.entries
+	for i := 0; i < len(es); {
+		if !es[i].meta.isBatch() {
+			i++
+			continue
+		}
+		x := turnExtent{from: i, x: extent{seg: es[i].meta.seg, pos: es[i].meta.pos}}
+		for ; i < len(es); i++ {
+			m := &es[i].meta
+			if !m.isBatch() {
+				continue
+			}
+			if m.seg != x.x.seg || int64(m.pos) != x.x.end() {
+				break
+			}
+			x.x.length += m.length
+			x.to = i + 1
+		}
+		if int64(x.x.length) < int64(l.set.store.opts.DirectBytes) {
+			continue
+		}
+		x.x.split()
+		x.path, x.dir = segmentName(l.id, x.x.seg), ""
+		if x.x.seg > l.synced {
+			x.dir = partitionDir(l.id)
+		}
+		for k := x.from; k < x.to; k++ {
+			es[k].meta.direct = es[k].meta.isBatch()
+			l.meta(es[k].index).direct = es[k].meta.direct
+		}
+		tl.extents = append(tl.extents, x)
+	}
+}
+
+// state describes all but the entries above flushed.
+func (l *Log) state() *groupState {
+	s := &groupState{
+		hs: l.hs, logStart: l.logStart, firstIndex: l.first, firstTerm: l.term0,
+		flushed: l.flushed, flushedOffset: l.flushedOffset, nextSeg: l.nextSeg,
+		checkpointIndex: l.checkpointIndex, checkpoint: l.checkpoint,
+	}
+	if l.damaged != nil {
+		s.damaged = l.damaged.Error()
+	}
+	for _, e := range l.epochs {
+		if e.Index <= l.flushed {
+			s.epochs = append(s.epochs, e)
+		}
+	}
+	for i := range l.segs {
+		switch g := &l.segs[i]; {
+		case g.id < l.flushedSeg.id:
+			s.segs = append(s.segs, *g)
+		case g.id == l.flushedSeg.id:
+			s.segs = append(s.segs, l.flushedSeg)
+		}
+	}
+	return s
+}
+
+// done applies the log's part of a completed turn.
+func (l *Log) done(tl *turnLog) {
+	for k := range tl.entries {
+		e := &tl.entries[k]
+		m := l.meta(e.index)
+		if m == nil || m.term != e.meta.term {
+			continue // replaced since
+		}
+		m.file, m.jpos, m.direct = e.meta.file, e.meta.jpos, e.meta.direct
+		l.durable = max(l.durable, e.index)
+	}
+	for k := range tl.extents {
+		x := &tl.extents[k]
+		l.synced = max(l.synced, x.x.seg)
+		if m := l.meta(tl.entries[x.from].index); !x.inline && m != nil && m.term == tl.entries[x.from].meta.term {
+			l.cutExtents(x.x.seg, int64(x.x.pos))
+			l.extents.push(x.x)
+		}
+	}
+	if tl.state != nil {
+		l.stateFile, l.stateDone = tl.stateFile, tl.stateGen
+		l.applyDurableState(tl.state)
+		l.removeDropped(tl.dropped)
+		if tl.rewrite {
+			l.busy = false
+		}
+	}
+	l.repin()
+	l.checkFlushDue()
+}
+
+// repin tells the pin table the oldest journal file that the log needs.
+func (l *Log) repin() {
+	pin := l.stateFile
+	if m := l.meta(max(l.stateFlushed+1, l.metaBase)); m != nil && m.file != 0 && l.stateFlushed < l.last {
+		pin = min(pin, m.file)
+	}
+	if pin == l.pin {
+		return
+	}
+	if pin != 0 {
+		l.set.pins.add(pin)
+	}
+	l.unpin()
+	l.pin = pin
+}
+
+func (l *Log) unpin() {
+	if l.pin != 0 {
+		l.set.pins.remove(l.pin)
+		l.pin = 0
+	}
+}

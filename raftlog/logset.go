@@ -1,0 +1,247 @@
+package raftlog
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"millrace/core"
+	"millrace/core/arena"
+)
+
+// LogSet is one shard's logs. All methods belong to the shard's loop.
+type LogSet struct {
+	// Immutable.
+	store *Store
+	shard core.ShardID
+
+	// Owned by the shard's loop.
+	logs      map[core.PartitionID]*Log
+	byID      []*Log // sorted; nil when it must be made anew
+	dirty     []*Log // in order of becoming dirty
+	due       []*Log // want Maintain's attention
+	removals  []removal
+	seq       uint64
+	cache     fifo[cacheRef] // payloads in memory, oldest first
+	pins      pinTable
+	now       core.Tick // of the last Maintain
+	scannedAt core.Tick
+	freeTurns []*Turn
+	failed    error
+
+	// Atomic; read by the journal.
+	oldest  atomic.Uint32 // the oldest journal file needed, ordNone if none
+	doneSeq atomic.Uint64
+}
+
+// cacheRef names a payload in memory.
+type cacheRef struct {
+	id    core.PartitionID
+	index core.Index
+}
+
+func newLogSet(s *Store, shard core.ShardID) *LogSet {
+	set := &LogSet{store: s, shard: shard, logs: map[core.PartitionID]*Log{}}
+	set.oldest.Store(ordNone)
+	return set
+}
+
+// Get finds a log; nil if there is none.
+func (s *LogSet) Get(id core.PartitionID) *Log { return s.logs[id] }
+
+// All lists the logs by ID.
+func (s *LogSet) All() []*Log {
+	if s.byID == nil {
+		s.byID = make([]*Log, 0, len(s.logs))
+		for _, l := range s.logs {
+			s.byID = append(s.byID, l)
+		}
+		slices.SortFunc(s.byID, func(a, b *Log) int {
+			if a.id < b.id {
+				return -1
+			}
+			return 1
+		})
+	}
+	return s.byID
+}
+
+// Create makes an empty log whose first entry has index 1 and offset 0. Durable
+// with the first turn that holds something of it. It is refused where the
+// partition's data may have been lost to damage in the journal
+// (core.ErrStorageFailed).
+func (s *LogSet) Create(id core.PartitionID, cfg LogConfig) (*Log, error) {
+	if s.logs[id] != nil {
+		return nil, fmt.Errorf("partition %d already has a log", id)
+	}
+	if s.store.mayBeLost(id) {
+		return nil, fmt.Errorf("%w: what the journal held of partition %d is unreadable", core.ErrStorageFailed, id)
+	}
+	l := newLog(s, id)
+	l.cfg = cfg.normalise()
+	s.add(l)
+	l.markState()
+	return l, nil
+}
+
+func (s *LogSet) add(l *Log) {
+	s.logs[l.id] = l
+	s.byID = nil
+}
+
+// Delete forgets a log: a tombstone joins the next turn, and its files are
+// removed by Jobs that Maintain hands out afterwards.
+func (s *LogSet) Delete(id core.PartitionID) {
+	l := s.logs[id]
+	if l == nil {
+		return
+	}
+	l.dropBufs(l.last + 1)
+	delete(s.logs, id)
+	s.byID = nil
+	l.closed = true
+	s.markDirty(l)
+}
+
+func (s *LogSet) markDirty(l *Log) {
+	if !l.dirty {
+		l.dirty = true
+		s.dirty = append(s.dirty, l)
+	}
+}
+
+func (s *LogSet) markDue(l *Log) {
+	if !l.due && !l.closed {
+		l.due = true
+		s.due = append(s.due, l)
+	}
+}
+
+// Collect moves what is pending in dirty logs into a turn.
+func (s *LogSet) Collect() *Turn {
+	s.seq++
+	t := s.newTurn()
+	t.Shard, t.Seq = s.shard, s.seq
+	for i, l := range s.dirty {
+		l.dirty = false
+		s.dirty[i] = nil
+		t.logs = l.collect(t.logs)
+	}
+	s.dirty = s.dirty[:0]
+	if t.Empty() {
+		s.seq-- // an empty turn is not to be submitted
+		t.Seq = 0
+	}
+	return t
+}
+
+// newTurn reuses the slices of turns that are done.
+func (s *LogSet) newTurn() *Turn {
+	if n := len(s.freeTurns); n > 0 {
+		t := s.freeTurns[n-1]
+		s.freeTurns = s.freeTurns[:n-1]
+		return &Turn{logs: t.logs[:0]}
+	}
+	return &Turn{}
+}
+
+const freeTurnsMax = 4
+
+// Done applies a completed turn on the shard's loop. Turns of a shard are done
+// in order.
+func (s *LogSet) Done(t *Turn) {
+	if t.Err != nil {
+		s.failed = t.Err
+		return
+	}
+	for i := range t.logs {
+		tl := &t.logs[i]
+		if tl.deleted {
+			tl.log.tombstoned = true
+			tl.log.unpin()
+			tl.log.tryRemoveDir()
+		} else if !tl.log.closed {
+			tl.log.done(tl)
+		}
+	}
+	s.oldest.Store(s.pins.oldest())
+	s.doneSeq.Store(t.Seq)
+	if len(s.freeTurns) < freeTurnsMax && cap(t.logs) <= 1024 {
+		logs := t.logs
+		for i := range logs {
+			clear(logs[i].entries)
+			clear(logs[i].extents)
+			logs[i] = turnLog{entries: logs[i].entries[:0], extents: logs[i].extents[:0]}
+		}
+		s.freeTurns = append(s.freeTurns, &Turn{logs: logs[:0]})
+		t.logs = nil
+	}
+}
+
+// Evict drops payloads from memory, oldest first, until the arena they are in
+// has room for n more bytes; their entries stay readable from journal or
+// segment. It returns false when everything left is still being written.
+func (s *LogSet) Evict(n int) bool {
+	for s.cache.len() > 0 {
+		ref := *s.cache.at(0)
+		l := s.logs[ref.id]
+		if l == nil || ref.index < l.bufBase || ref.index > l.last {
+			s.cache.popFront(1)
+			continue
+		}
+		if ref.index > l.durable {
+			return false
+		}
+		s.cache.popFront(1)
+		var a *arena.Arena
+		if b := l.bufs.at(int(ref.index - l.bufBase)); b.Len() > 0 {
+			a = b.Arena()
+		}
+		l.dropBufs(ref.index + 1)
+		if a != nil && a.Room() >= int64(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// pinTable counts the logs that need each journal file.
+type pinTable struct {
+	base   uint32 // counts[i] is for ordinal base+i
+	counts []int32
+}
+
+func (p *pinTable) add(ord uint32) {
+	if len(p.counts) == 0 {
+		p.base = ord
+	}
+	if ord < p.base {
+		grown := make([]int32, int(p.base-ord)+len(p.counts))
+		copy(grown[p.base-ord:], p.counts)
+		p.base, p.counts = ord, grown
+	}
+	for int(ord-p.base) >= len(p.counts) {
+		p.counts = append(p.counts, 0)
+	}
+	p.counts[ord-p.base]++
+}
+
+func (p *pinTable) remove(ord uint32) {
+	p.counts[ord-p.base]--
+	if p.counts[ord-p.base] < 0 {
+		panic("BUG: a journal file is needed by fewer than no logs")
+	}
+	n := 0
+	for n < len(p.counts) && p.counts[n] == 0 {
+		n++
+	}
+	p.base += uint32(n)
+	p.counts = slices.Delete(p.counts, 0, n)
+}
+
+func (p *pinTable) oldest() uint32 {
+	if len(p.counts) == 0 {
+		return ordNone
+	}
+	return p.base
+}

@@ -1,0 +1,353 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/core"
+)
+
+// Recovery tells what Open found.
+type Recovery struct {
+	Groups        int
+	JournalBytes  int64 // replayed
+	TornTailBytes int64 // cut
+	// Damaged names the groups whose log has a hole or a bad checksum before
+	// its tail, with the reason. Their Log.Damaged says the same; they are
+	// neither served nor allowed to vote.
+	Damaged map[core.PartitionID]error
+	// LostFrames counts the journal frames that could not be read although later
+	// ones can.
+	LostFrames uint64
+	Fresh      bool // the directory is new
+}
+
+// Open recovers the data directory behind fs: replays the journal from its
+// oldest needed file, verifies checksums, cuts a torn tail. shardOf maps groups
+// to shards. Blocks; startup only.
+func Open(fs FS, opts Options, shardOf func(core.PartitionID) core.ShardID) (*Store, *Recovery, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &Store{fs: fs, opts: opts, bufs: newBufPool(jobBufBytes)}
+	rec := &Recovery{Damaged: map[core.PartitionID]error{}}
+	if err := s.openIdentity(rec); err != nil {
+		return nil, nil, err
+	}
+	j := s.newJournal()
+	for i := range opts.ShardCount {
+		s.sets = append(s.sets, newLogSet(s, core.ShardID(i)))
+	}
+	r := replay{s: s, j: j, rec: rec, groups: map[core.PartitionID]*groupReplay{}}
+	if err := r.run(); err != nil {
+		return nil, nil, errors.Join(err, j.close())
+	}
+	if err := r.install(shardOf); err != nil {
+		return nil, nil, errors.Join(err, j.close())
+	}
+	s.CheckSpace()
+	return s, rec, nil
+}
+
+func (s *Store) newJournal() *Journal {
+	j := &Journal{
+		store: s, fs: s.fs, instance: s.identity.Instance, fileMax: s.opts.JournalFileBytes,
+		spares: make(chan *jfile, s.opts.JournalSpare),
+		wake:   make(chan struct{}, 1), prepWake: make(chan struct{}, 1),
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	j.files.Store(&[]*jfile{})
+	j.w.unacked = make([]unackedTurns, s.opts.ShardCount)
+	j.w.lastOf = map[core.PartitionID]uint64{}
+	s.journal = j
+	return j
+}
+
+// openIdentity reads or makes millrace.meta and the directories.
+func (s *Store) openIdentity(rec *Recovery) error {
+	id, found, err := loadIdentity(s.fs)
+	if err != nil {
+		return err
+	}
+	if found {
+		s.identity = id
+		return id.check(&s.opts)
+	}
+	for _, dir := range []string{journalDir, partitionsDir} {
+		names, err := s.fs.List(dir)
+		if err != nil && !errors.Is(err, ErrNotExist) {
+			return fmt.Errorf("looking into the data directory: %w", err)
+		}
+		if len(names) > 0 {
+			return fmt.Errorf("%w: %s is missing, but %s is not empty", ErrNotEmpty, identityName, dir)
+		}
+		if err := s.fs.MkdirAll(dir); err != nil {
+			return fmt.Errorf("making %s: %w", dir, err)
+		}
+	}
+	rec.Fresh = true
+	s.identity = identity{Node: s.opts.NodeID, Cluster: s.opts.ClusterID, Instance: s.opts.InstanceID}
+	return saveIdentity(s.fs, s.identity)
+}
+
+// replay is the state of Open.
+type replay struct {
+	s      *Store
+	j      *Journal
+	rec    *Recovery
+	groups map[core.PartitionID]*groupReplay
+	order  []core.PartitionID // of first appearance
+
+	used    []*jfile
+	unused  []*jfile // valid header, no frame
+	last    frameHeader
+	first   uint64
+	groups4 [frameBlooms]bloom // of the last frames, newest first
+}
+
+func (r *replay) run() error {
+	files, err := r.openFiles()
+	if err != nil {
+		return err
+	}
+	sc := newScanner(r.s)
+	defer sc.free()
+	if err := r.orderFiles(sc, files); err != nil {
+		return err
+	}
+	for i, f := range r.used {
+		f.ord = uint32(i + 1)
+		if err := r.replayFile(sc, f); err != nil {
+			return err
+		}
+	}
+	if r.first > 0 && r.last.Oldest < r.first {
+		r.lose(r.last.Oldest, r.first, nil)
+	}
+	if err := r.cutTails(); err != nil {
+		return err
+	}
+	return r.adoptFiles()
+}
+
+// openFiles opens every journal file and removes leftovers.
+func (r *replay) openFiles() (files []*jfile, err error) {
+	names, err := r.s.fs.List(journalDir)
+	if errors.Is(err, ErrNotExist) && r.rec.Fresh {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the journal: %w", err)
+	}
+	for _, name := range names {
+		var seq uint64
+		path := journalDir + "/" + name
+		if n, err := fmt.Sscanf(name, "%016x.jnl", &seq); n != 1 || err != nil || path != journalName(seq) {
+			if strings.HasSuffix(name, ".tmp") {
+				if err := r.s.fs.Remove(path); err != nil {
+					return files, fmt.Errorf("removing a leftover: %w", err)
+				}
+				continue
+			}
+			return files, fmt.Errorf("%s is no file of the journal; move it away", path)
+		}
+		f, err := r.s.fs.Open(path)
+		if err != nil {
+			return files, fmt.Errorf("opening a journal file: %w", err)
+		}
+		files = append(files, &jfile{seq: seq, f: f})
+		r.j.nextSeq.Store(max(r.j.nextSeq.Load(), seq))
+	}
+	return files, nil
+}
+
+// orderFiles finds the first frame of each file, and sorts the files by it.
+func (r *replay) orderFiles(sc *scanner, files []*jfile) error {
+	for _, f := range files {
+		size, err := f.f.Size()
+		if err != nil {
+			return fmt.Errorf("asking for the size of a journal file: %w", err)
+		}
+		f.end = alignDown(size)
+		f.growing = f.end < r.j.fileMax
+		if !f.growing {
+			f.size = f.end
+		}
+		sc.reset(f, r.j.instance)
+		h, _, err := sc.next()
+		switch {
+		case errors.Is(err, errNoMoreFrames):
+			r.unused = append(r.unused, f)
+		case err != nil:
+			return err
+		default:
+			f.firstFrame = h.Seq
+			r.used = append(r.used, f)
+		}
+	}
+	slices.SortFunc(r.used, func(a, b *jfile) int {
+		if a.firstFrame < b.firstFrame {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+// replayFile applies the frames of one file.
+func (r *replay) replayFile(sc *scanner, f *jfile) error {
+	sc.reset(f, r.j.instance)
+	for {
+		h, payload, err := sc.next()
+		if errors.Is(err, errNoMoreFrames) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if r.first != 0 && h.Seq <= r.last.Seq {
+			return fmt.Errorf("journal file %d: frame %d follows frame %d; the journal's files do not belong together", f.seq, h.Seq, r.last.Seq)
+		}
+		if r.first == 0 {
+			r.first = h.Seq
+		} else if h.Seq > r.last.Seq+1 {
+			r.lose(r.last.Seq+1, h.Seq, &h)
+		}
+		r.last = h
+		f.lastFrame = h.Seq
+		f.end = sc.pos
+		r.rec.JournalBytes += frameSize(int(h.PayloadLen))
+		if err := r.replayFrame(f, &h, payload, sc.payloadAt); err != nil {
+			return err
+		}
+	}
+}
+
+// lose notes frames [from, to) as unreadable; next is the frame after them.
+func (r *replay) lose(from, to uint64, next *frameHeader) {
+	g := lostFrames{from: from, to: to}
+	if next == nil { // lost at the front: no list tells
+		for i := range g.groups {
+			for k := range g.groups[i] {
+				g.groups[i][k] = 0xff
+			}
+		}
+	} else {
+		g.groups = next.Prev
+	}
+	r.s.lost = append(r.s.lost, g)
+	r.rec.LostFrames += to - from
+	r.s.opts.Logf("the journal is damaged: frames [%d, %d) cannot be read, later ones can", from, to)
+}
+
+func (r *replay) replayFrame(f *jfile, h *frameHeader, payload []byte, at int64) error {
+	copy(r.groups4[1:], r.groups4[:])
+	r.groups4[0] = bloom{}
+	rest := payload
+	for len(rest) > 0 {
+		pos := at + int64(len(payload)-len(rest))
+		s, next, err := nextSection(rest)
+		if err != nil {
+			// The checksum holds, so these are the bytes that were written.
+			return fmt.Errorf("journal frame %d: %w", h.Seq, err)
+		}
+		r.groups4[0].add(s.ID)
+		g := r.groups[s.ID]
+		if g == nil {
+			g = &groupReplay{id: s.ID}
+			r.groups[s.ID] = g
+			r.order = append(r.order, s.ID)
+		}
+		if err := g.section(f, h.Seq, r.first, &s, pos+sectionHeaderBytes); err != nil {
+			return fmt.Errorf("journal frame %d, partition %d: %w", h.Seq, s.ID, err)
+		}
+		rest = next
+	}
+	return nil
+}
+
+// cutTails makes sure that what is behind the last frame can never be taken
+// for a frame, and that all that was read is durable.
+func (r *replay) cutTails() error {
+	block := AlignedBuf(BlockBytes)
+	defer freeAligned(block)
+	for _, f := range append(slices.Clone(r.used), r.unused...) {
+		end := f.end
+		if f.lastFrame == 0 {
+			end = BlockBytes
+		}
+		if f.lastFrame != r.last.Seq && f.lastFrame != 0 {
+			continue // closed: a later file has frames
+		}
+		n, err := cutTail(f, fileHeader{r.j.instance, f.seq}, end, block)
+		if err != nil {
+			return fmt.Errorf("cutting the journal's torn tail: %w", err)
+		}
+		r.rec.TornTailBytes += n
+		if err := f.f.Sync(); err != nil {
+			return fmt.Errorf("syncing the journal: %w", err)
+		}
+	}
+	return nil
+}
+
+// cutTail overwrites the head of a torn frame at position end.
+func cutTail(f *jfile, want fileHeader, end int64, block []byte) (int64, error) {
+	size, err := f.f.Size()
+	if err != nil || end+BlockBytes > size {
+		return 0, err
+	}
+	if err := readFull(f.f, block, end); err != nil {
+		return 0, err
+	}
+	h, err := parseFrameHeader(block, want)
+	if err != nil {
+		return 0, nil
+	}
+	clear(block)
+	if _, err := f.f.WriteAt(block, end); err != nil {
+		return 0, err
+	}
+	return min(frameSize(int(h.PayloadLen)), alignDown(size)-end), nil
+}
+
+// adoptFiles hands the files to the journal.
+func (r *replay) adoptFiles() error {
+	j := r.j
+	for _, f := range r.unused {
+		if f.growing || len(j.spares) == cap(j.spares) {
+			err := errors.Join(f.f.Close(), r.s.fs.Remove(journalName(f.seq)))
+			if err != nil {
+				return fmt.Errorf("removing an unused journal file: %w", err)
+			}
+			continue
+		}
+		f.end = BlockBytes
+		block := AlignedBuf(BlockBytes)
+		fileHeader{j.instance, f.seq}.encode(block)
+		_, err := f.f.WriteAt(block, 0)
+		freeAligned(block)
+		if err == nil {
+			err = f.f.Sync()
+		}
+		if err != nil {
+			return fmt.Errorf("preparing a journal file: %w", err)
+		}
+		j.spares <- f
+	}
+	if err := r.s.fs.SyncDir(journalDir); err != nil {
+		return fmt.Errorf("syncing the journal's directory: %w", err)
+	}
+	j.files.Store(&r.used)
+	w := &j.w
+	if n := len(r.used); n > 0 {
+		w.cur = r.used[n-1]
+		w.pos = w.cur.end
+	}
+	w.frameSeq, w.prev = r.last.Seq, r.groups4
+	j.oldest.Store(r.last.Oldest)
+	return nil
+}

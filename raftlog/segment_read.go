@@ -1,0 +1,220 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"millrace/core"
+	"millrace/core/arena"
+)
+
+// readHints remember where the last segment reads ended, so that readers that
+// go on from there need not look into the index.
+type readHints struct {
+	items [4]readHint
+	next  uint8
+}
+
+type readHint struct {
+	offset core.Offset
+	seg    uint32
+	pos    uint32
+}
+
+func (h *readHints) find(o core.Offset) (readHint, bool) {
+	for _, it := range h.items {
+		if it.seg != 0 && it.offset == o {
+			return it, true
+		}
+	}
+	return readHint{}, false
+}
+
+func (h *readHints) add(it readHint) {
+	h.items[h.next%uint8(len(h.items))] = it
+	h.next++
+}
+
+// flushedSegment is the segment that holds offset o, as far as it is flushed.
+func (l *Log) flushedSegment(o core.Offset) (segInfo, bool) {
+	k := sort.Search(len(l.segs), func(k int) bool { return l.segs[k].nextOffset > o })
+	if k == len(l.segs) {
+		return segInfo{}, false
+	}
+	g := l.segs[k]
+	if g.id == l.flushedSeg.id {
+		g = l.flushedSeg
+	}
+	return g, g.id <= l.flushedSeg.id && o < g.nextOffset
+}
+
+// segmentRead is a Job that reads whole batches from one segment.
+type segmentRead struct {
+	l        *Log
+	dst      arena.Buf
+	g        segInfo
+	from     core.Offset
+	upTo     core.Offset
+	maxBytes int
+	minOne   bool
+	at       int64 // where the batch of from begins; -1: ask the index
+
+	large []byte // one batch that did not fit dst
+	used  int
+	end   readHint
+}
+
+func (l *Log) readSegments(dst *arena.Arena, from, upTo core.Offset, maxBytes int, minOne bool) (ReadResult, *Job, error) {
+	g, ok := l.flushedSegment(from)
+	if !ok {
+		return ReadResult{}, nil, damagedAt(l.id, "no segment holds offset %d", from)
+	}
+	w := &segmentRead{l: l, g: g, from: from, upTo: upTo, maxBytes: maxBytes, minOne: minOne, at: -1}
+	left := g.bytes
+	if h, ok := l.hints.find(from); ok && h.seg == g.id && int64(h.pos) < g.bytes {
+		w.at = int64(h.pos)
+		left -= w.at
+	}
+	buf, err := dst.Alloc(int(min(int64(max(maxBytes, core.BatchHeaderBytes)), readJobBytesMax, left)))
+	if err != nil {
+		return ReadResult{}, nil, err
+	}
+	w.dst = buf
+	return ReadResult{}, &Job{Log: l, CatchUp: true, work: w}, nil
+}
+
+func (w *segmentRead) run(j *Job) (err error) {
+	defer func() {
+		// A segment that retention removed meanwhile is not damage.
+		if errors.Is(err, ErrNotExist) {
+			err = fmt.Errorf("%w: %d was removed", core.ErrOffsetOutOfRange, w.from)
+		} else if err != nil && !errors.Is(err, core.ErrStorageFailed) {
+			err = damagedAt(w.l.id, "segment %d: %v", w.g.id, err)
+		}
+	}()
+	s := w.l.set.store
+	if w.at < 0 {
+		if err := w.lookUp(s); err != nil {
+			return err
+		}
+	}
+	r := fileReader{store: s, id: w.l.id}
+	defer func() { err = errors.Join(err, r.close()) }()
+	n := min(int64(w.dst.Len()), w.g.bytes-w.at)
+	if err := r.read([]piece{{seg: w.g.id, off: w.at, n: int(n)}}, w.dst.Bytes()[:n]); err != nil {
+		return err
+	}
+	j.Read.Next = w.from
+	if err := w.cut(j, w.dst.Bytes()[:n]); err != nil || j.Read.Bytes > 0 || !w.minOne {
+		return err
+	}
+	return w.readLarge(&r, j)
+}
+
+func (w *segmentRead) lookUp(s *Store) (err error) {
+	ix, err := openIndex(s, w.l.id, &w.g)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ix.close()) }()
+	n, err := ix.find(func(r indexRow) bool { return r.nextOffset() > w.from })
+	if err != nil {
+		return err
+	}
+	if n == ix.rows {
+		return fmt.Errorf("%w: no row for offset %d", errBadIndex, w.from)
+	}
+	row, err := ix.row(n)
+	w.at = int64(row.pos)
+	return err
+}
+
+// cut takes whole batches off p as long as they are wanted and verifies each.
+func (w *segmentRead) cut(j *Job, p []byte) error {
+	next := core.Offset(-1)
+	for len(p) >= core.BatchHeaderBytes {
+		b, rest, err := core.NextBatch(p)
+		if err != nil {
+			n := batchBytes(p)
+			if n >= core.BatchHeaderBytes && w.at+int64(w.used)+n <= w.g.bytes {
+				return nil // it goes on behind what was read
+			}
+			return damagedAt(w.l.id, "offset %d: %v", j.Read.Next, err)
+		}
+		if b.BaseOffset() >= w.upTo || w.used+len(b) > w.maxBytes && !(w.minOne && w.used == 0) {
+			return nil
+		}
+		if err := w.checkBatch(b, next); err != nil {
+			return err
+		}
+		w.take(j, b)
+		next, p = j.Read.Next, rest
+	}
+	return nil
+}
+
+func (w *segmentRead) take(j *Job, b core.Batch) {
+	w.used += len(b)
+	j.Read.Bytes = w.used
+	j.Read.Next = b.LastOffset() + 1
+	w.end = readHint{j.Read.Next, w.g.id, uint32(w.at + int64(w.used))}
+}
+
+// checkBatch compares a batch with what must be there; next is -1 for the first.
+func (w *segmentRead) checkBatch(b core.Batch, next core.Offset) error {
+	first, end := b.BaseOffset(), b.LastOffset()+1
+	if next >= 0 && first != next || next < 0 && (first > w.from || end <= w.from) || end > w.g.nextOffset {
+		return damagedAt(w.l.id, "segment %d has a batch of offsets [%d, %d) at %d", w.g.id, first, end, w.at+int64(w.used))
+	}
+	if err := b.Verify(); err != nil {
+		return damagedAt(w.l.id, "segment %d, offset %d: %v", w.g.id, first, err)
+	}
+	return nil
+}
+
+// readLarge fetches a first batch that is larger than the buffer.
+func (w *segmentRead) readLarge(r *fileReader, j *Job) error {
+	head := make([]byte, core.BatchHeaderBytes)
+	if w.at+int64(len(head)) > w.g.bytes {
+		return damagedAt(w.l.id, "segment %d ends at %d inside a batch", w.g.id, w.at)
+	}
+	if err := r.read([]piece{{seg: w.g.id, off: w.at, n: len(head)}}, head); err != nil {
+		return err
+	}
+	n := batchBytes(head)
+	if n < core.BatchHeaderBytes || w.at+n > w.g.bytes {
+		return damagedAt(w.l.id, "segment %d has no batch at %d", w.g.id, w.at)
+	}
+	w.large = make([]byte, n)
+	if err := r.read([]piece{{seg: w.g.id, off: w.at, n: int(n)}}, w.large); err != nil {
+		return err
+	}
+	if b := core.Batch(w.large); b.BaseOffset() < w.upTo {
+		if err := w.checkBatch(b, -1); err != nil {
+			return err
+		}
+		w.take(j, b)
+	}
+	return nil
+}
+
+func (w *segmentRead) finish(j *Job) {
+	if j.Err == nil && j.Read.Bytes > 0 {
+		if w.end.offset < w.g.nextOffset {
+			w.l.hints.add(w.end)
+		}
+		if w.large != nil {
+			j.Read.Bufs = []arena.Buf{arena.Foreign(w.large)}
+		} else {
+			j.Read.Bufs = []arena.Buf{w.dst.Slice(0, w.used)}
+			return
+		}
+	}
+	w.dst.Release()
+}
+
+// batchBytes is what the length field of a batch header says, in all.
+func batchBytes(p []byte) int64 {
+	return int64(int32(uint32(p[8])<<24|uint32(p[9])<<16|uint32(p[10])<<8|uint32(p[11]))) + 12
+}

@@ -1,0 +1,184 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"millrace/core"
+)
+
+// Store is a data directory: the journal and the logs found in it.
+//
+//	store, recovery, err := Open(fs, opts, shardOf)
+//	set := store.LogSet(shard)            // one per shard, handed to its loop
+//	go store.Journal().Run(ctx, done)     // or Commit from a scheduler
+type Store struct {
+	// Immutable after Open.
+	fs       FS
+	opts     Options
+	identity identity
+	journal  *Journal
+	sets     []*LogSet
+	bufs     *bufPool
+	lost     []lostFrames
+
+	// Atomic.
+	space     atomic.Int32
+	freeBytes atomic.Int64
+	refused   atomic.Bool // a write found the device full since the last good look
+}
+
+// SpaceState is how full the device is.
+type SpaceState int32
+
+const (
+	SpaceOK SpaceState = iota
+	// SpaceLow refuses clients' appends; deletes, trims, hard states and the
+	// internal partitions go on.
+	SpaceLow
+)
+
+// Journal is the device's one journal.
+func (s *Store) Journal() *Journal { return s.journal }
+
+// LogSet is the logs of one shard; owned by that shard's loop from then on.
+func (s *Store) LogSet(shard core.ShardID) *LogSet { return s.sets[shard] }
+
+// ClusterID is the cluster that the directory belongs to.
+func (s *Store) ClusterID() string { return s.identity.Cluster }
+
+// NodeID is the node that the directory belongs to.
+func (s *Store) NodeID() core.NodeID { return s.identity.Node }
+
+// SpaceState is read by any goroutine; the Store refreshes it when a write finds
+// the device full and in CheckSpace.
+func (s *Store) SpaceState() SpaceState { return SpaceState(s.space.Load()) }
+
+// CheckSpace asks the file system; called about once a second off the loops.
+// After the device was full, space counts as back when a journal file fits
+// beside the reserve.
+func (s *Store) CheckSpace() SpaceState {
+	free, _, err := s.fs.Space()
+	if err != nil {
+		s.opts.Logf("asking for the free space: %v", err)
+		return s.SpaceState()
+	}
+	s.freeBytes.Store(free)
+	need := s.opts.ReserveBytes
+	if s.refused.Load() || len(s.journal.spares) == 0 && s.opts.JournalSpare > 0 && s.SpaceState() == SpaceLow {
+		need += s.opts.JournalFileBytes
+	}
+	if free < need {
+		s.setSpace(SpaceLow, fmt.Sprintf("%d bytes are free, %d must be", free, need))
+		return SpaceLow
+	}
+	s.refused.Store(false)
+	s.setSpace(SpaceOK, fmt.Sprintf("%d bytes are free", free))
+	return SpaceOK
+}
+
+// noteNoSpace is told of every write that found the device full.
+func (s *Store) noteNoSpace(what string) {
+	s.refused.Store(true)
+	s.setSpace(SpaceLow, what)
+}
+
+// setSpace logs a change once and wakes whoever waits for space.
+func (s *Store) setSpace(to SpaceState, why string) {
+	if SpaceState(s.space.Swap(int32(to))) == to {
+		return
+	}
+	if to == SpaceLow {
+		s.opts.Logf("the disk is full (%s): appends of clients are refused; free space or delete topics, the rest goes on", why)
+		return
+	}
+	s.opts.Logf("the disk has space again (%s): appends are taken", why)
+	s.journal.kick()
+	s.journal.kickPrepare()
+}
+
+// Close stops after what was submitted has been written. Blocks. Turns that
+// are completed while it waits go to the done of Run; where there is no Run, the
+// caller has none in flight. It does not close the FS.
+func (s *Store) Close() error {
+	j := s.journal
+	if !j.closing.CompareAndSwap(false, true) {
+		return nil
+	}
+	close(j.stop)
+	if j.running.Load() {
+		<-j.stopped
+	} else {
+		j.Commit()
+	}
+	var errs []error
+	if j.stalled() {
+		errs = append(errs, fmt.Errorf("%w: turns were left unwritten", ErrNoSpace))
+	}
+	err := ErrClosed
+	j.failure.CompareAndSwap(nil, &err)
+	j.Commit() // releases what was left
+	errs = append(errs, j.close())
+	s.freeMemory()
+	return errors.Join(errs...)
+}
+
+// Discard frees the memory of a store whose process is taken for dead, without
+// touching the file system or waiting. Simulations only.
+func (s *Store) Discard() {
+	s.journal.closing.Store(true)
+	s.freeMemory()
+}
+
+func (s *Store) freeMemory() {
+	w := &s.journal.w
+	freeAligned(w.frame.buf)
+	freeAligned(w.direct.buf)
+	w.frame.buf, w.direct.buf = nil, nil
+	s.bufs.close()
+}
+
+func (j *Journal) close() error {
+	var errs []error
+	for _, f := range *j.files.Load() {
+		errs = append(errs, f.f.Close())
+	}
+	for len(j.spares) > 0 {
+		errs = append(errs, (<-j.spares).f.Close())
+	}
+	errs = append(errs, j.w.direct.close())
+	return errors.Join(errs...)
+}
+
+// lostFrames is a run of frames [from, to) that recovery could not read.
+type lostFrames struct {
+	from, to uint64
+	// groups[i] holds the partitions of frame to-1-i, as far as the frame after
+	// the hole tells.
+	groups [frameBlooms]bloom
+}
+
+// may says whether the run may hold something of a partition.
+func (g *lostFrames) may(id core.PartitionID) bool {
+	if g.to-g.from > frameBlooms {
+		return true
+	}
+	for i := range g.to - g.from {
+		if g.groups[i].has(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeLost says whether unreadable frames may hold something of a partition of
+// which nothing else was found.
+func (s *Store) mayBeLost(id core.PartitionID) bool {
+	for i := range s.lost {
+		if s.lost[i].may(id) {
+			return true
+		}
+	}
+	return false
+}
