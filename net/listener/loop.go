@@ -338,6 +338,7 @@ func (l *Loop) evict(n int) {
 // loop's arena are held by whichever shard owns their partition.
 func (l *Loop) shedMemory(n int) {
 	l.stats.arenaFull.Add(1)
+	l.arena.Seal() // the chunk being filled can go when its last buffer does
 	for _, o := range l.srv.loops {
 		if o != l {
 			o.force(message{kind: msgEvict, n: n})

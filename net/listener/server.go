@@ -49,6 +49,9 @@ type Server struct {
 	journalDone chan struct{}
 	failed      chan error
 
+	stopOnce sync.Once
+	stopErr  error
+
 	// Atomic.
 	connID atomic.Uint64
 	image  atomic.Pointer[meta.Image]
@@ -193,6 +196,11 @@ func (srv *Server) publish(im *meta.Image) {
 // Stop stops accepting, answers what is under way or fails it when ctx ends,
 // writes what was submitted, and ends every goroutine.
 func (srv *Server) Stop(ctx context.Context) error {
+	srv.stopOnce.Do(func() { srv.stopErr = srv.stop(ctx) })
+	return srv.stopErr
+}
+
+func (srv *Server) stop(ctx context.Context) error {
 	for _, a := range srv.listeners {
 		a.stop()
 	}

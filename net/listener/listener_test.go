@@ -1,0 +1,403 @@
+package listener
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"millrace/core"
+	"millrace/shard"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// gnet's pool of helper goroutines lives as long as the process.
+		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
+		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
+}
+
+func TestFramesArriveHoweverTheBytesAreCut(t *testing.T) {
+	ts := start(t, nil)
+	var all []byte
+	sizes := []int{0, 1, 7, 4096, 64 << 10, 200_000}
+	for i, n := range sizes {
+		all = append(all, request(opEcho, uint32(i), bytes.Repeat([]byte{byte(i)}, n))...)
+	}
+	for _, cut := range []int{1, 3, 5, 4096, len(all)} {
+		c := ts.dial()
+		go func() {
+			step := cut
+			for b := all; len(b) > 0; b = b[min(step, len(b)):] {
+				if len(all)-len(b) > 200 {
+					step = max(cut, 10_000) // single bytes only where the headers are
+				}
+				if _, err := c.conn.Write(b[:min(step, len(b))]); err != nil {
+					return
+				}
+			}
+		}()
+		for i, n := range sizes {
+			c.want(uint32(i), bytes.Repeat([]byte{byte(i)}, n))
+		}
+	}
+}
+
+func TestRepliesKeepTheOrderOfRequests(t *testing.T) {
+	ts := start(t, func(o *Options) { o.Shards = 3 })
+	c := ts.dial()
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n = 500
+	kinds := make([]int16, n)
+	go func() {
+		for i := range n {
+			payload := []byte{byte(i), 0, 0, 0}
+			kinds[i] = []int16{opEcho, opShard, opLate}[rng.IntN(3)]
+			if kinds[i] == opLate {
+				payload = u32(rng.IntN(3))
+			}
+			if _, err := c.conn.Write(request(kinds[i], uint32(i), payload)); err != nil {
+				return
+			}
+		}
+	}()
+	for i := range n {
+		if corr, _ := c.receive(); corr != uint32(i) {
+			t.Fatalf("reply %d in place of %d", corr, i)
+		}
+	}
+}
+
+func TestBadLengthsCloseTheConnection(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		bytes []byte
+		says  string
+	}{
+		{"negative", []byte{0xff, 0xff, 0xff, 0xff}, "outside"},
+		{"zero", []byte{0, 0, 0, 0}, "outside"},
+		{"too short for a header", []byte{0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7}, "outside"},
+		{"huge", u32(1<<31 - 1), "socket.request.max.bytes"},
+		{"one above the limit", u32(100<<20 + 1), "socket.request.max.bytes"},
+		{"TLS", []byte{0x16, 0x03, 0x01, 0x02}, "TLS"},
+		{"HTTP", []byte("GET / HTTP/1.1\r\n"), "HTTP"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ts := start(t, nil)
+			conn := ts.dial()
+			conn.send(c.bytes)
+			conn.wantClosed()
+			ts.mu.Lock()
+			defer ts.mu.Unlock()
+			if len(ts.log) != 1 || !strings.Contains(ts.log[0], c.says) {
+				t.Errorf("log %q, want one line with %q", ts.log, c.says)
+			}
+		})
+	}
+}
+
+func TestComplaintsAreLoggedOncePerClient(t *testing.T) {
+	ts := start(t, nil)
+	for range 5 {
+		c := ts.dial()
+		c.send([]byte{0xff, 0xff, 0xff, 0xff})
+		c.wantClosed()
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if len(ts.log) != 1 {
+		t.Errorf("%d lines, want 1: %q", len(ts.log), ts.log)
+	}
+}
+
+func TestRequestsOfASlowReaderAreNotReadAnyMore(t *testing.T) {
+	ts := start(t, func(o *Options) { o.ConnOutBytesMax = 1 << 20; o.StallMax = time.Minute })
+	c := ts.dial()
+	const n, size = 60, 1 << 20
+	for i := range n {
+		c.send(request(opBig, uint32(i), u32(size)))
+	}
+	l, h := ts.loops[0], ts.handlers[0]
+	eventually(t, "a pause", func() bool { return l.stats.paused[pauseSlow].Load() > 0 })
+	time.Sleep(50 * time.Millisecond) // it must not go on
+	if served, _ := h.counts(); served >= n/2 {
+		t.Fatalf("%d of %d requests were served to a client that reads nothing", served, n)
+	}
+	if _, live := l.arena.Stats(); live > 20<<20 {
+		t.Fatalf("%d bytes of replies wait for a client that reads nothing", live)
+	}
+	for i := range n {
+		c.want(uint32(i), bytes.Repeat([]byte{byte(i)}, size))
+	}
+}
+
+func TestRequestsWithoutATicketStayWithTheKernel(t *testing.T) {
+	for name, edit := range map[string]func(*Options){
+		"node":       func(o *Options) { o.NodeBytesMax = 1 << 20 },
+		"shard":      func(o *Options) { o.ShardBytesMax = 1 << 20 },
+		"connection": func(o *Options) { o.ConnBytesMax = 1 << 20 },
+		"count":      func(o *Options) { o.InflightMax = 4 },
+		"memory":     func(o *Options) { o.ArenaBytes = 1 << 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ts := start(t, edit)
+			const n, size = 64, 200 << 10
+			payload := bytes.Repeat([]byte{1}, size)
+			c := ts.dial()
+			sent := make(chan error, 1)
+			go func() {
+				for i := range n {
+					if _, err := c.conn.Write(request(opProduce, uint32(i), payload)); err != nil {
+						sent <- err
+						return
+					}
+				}
+				sent <- nil
+			}()
+			h := ts.handlers[0]
+			eventually(t, "held requests", func() bool { _, held := h.counts(); return held >= 4 })
+			time.Sleep(30 * time.Millisecond) // it must not go on
+			if _, held := h.counts(); held > 5 {
+				t.Fatalf("%d requests of %d bytes are held, the limit has room for 5", held, size)
+			}
+			select {
+			case err := <-sent:
+				t.Fatalf("all was taken off the client: %v", err)
+			default:
+			}
+			stop := make(chan struct{})
+			defer close(stop)
+			go func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+						h.letGo()
+					}
+				}
+			}()
+			for i := range n {
+				c.want(uint32(i), []byte("204800"))
+			}
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestTicketsAreGivenInOrderOfArrival(t *testing.T) {
+	ts := start(t, func(o *Options) { o.NodeBytesMax = 100_000; o.Shards = 2 })
+	// One connection holds all; two on different loops wait, and both must get on.
+	payload := make([]byte, 90_000)
+	first := ts.dial()
+	first.send(request(opProduce, 1, payload))
+	heldNow := func() (n int) {
+		for _, h := range ts.handlers {
+			_, held := h.counts()
+			n += held
+		}
+		return n
+	}
+	eventually(t, "the first request", func() bool { return heldNow() == 1 })
+	second, third := ts.dial(), ts.dial()
+	second.send(request(opProduce, 2, payload))
+	third.send(request(opProduce, 3, payload))
+	pausedNow := func() (n uint64) {
+		for _, l := range ts.loops {
+			n += l.stats.paused[pauseBudget].Load()
+		}
+		return n
+	}
+	eventually(t, "both wait", func() bool { return pausedNow() >= 2 })
+	for range 3 {
+		eventually(t, "a held request", func() bool { return heldNow() == 1 })
+		for _, h := range ts.handlers {
+			h.letGo()
+		}
+	}
+	for i, c := range []*client{first, second, third} {
+		c.want(uint32(i+1), []byte("0"))
+	}
+}
+
+func TestRequestsForAnotherShardWaitForRoomInItsInbox(t *testing.T) {
+	ts := start(t, func(o *Options) { o.Shards = 2; o.InboxMax = 2 })
+	clients := []*client{ts.dial(), ts.dial(), ts.dial(), ts.dial()}
+	const n = 300
+	for k, c := range clients {
+		go func() {
+			for i := range n {
+				if _, err := c.conn.Write(request(opShard, uint32(i), []byte{byte(k + i)})); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for k, c := range clients {
+		for i := range n {
+			c.want(uint32(i), []byte{byte(k + i)})
+		}
+	}
+}
+
+func TestConnectionsBeyondTheLimitsAreClosed(t *testing.T) {
+	for name, edit := range map[string]func(*Options){
+		"node":    func(o *Options) { o.ConnectionsMax = 2 },
+		"address": func(o *Options) { o.ConnectionsPerIPMax = 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ts := start(t, edit)
+			a, b := ts.dial(), ts.dial()
+			for _, c := range []*client{a, b} {
+				c.send(request(opEcho, 1, nil))
+				c.want(1, nil)
+			}
+			ts.dial().wantClosed()
+			a.conn.Close()
+			eventually(t, "room", func() bool { return ts.connectionCount() == 1 })
+			c := ts.dial()
+			c.send(request(opEcho, 2, nil))
+			c.want(2, nil)
+		})
+	}
+}
+
+func TestIdleConnectionsAreClosedAndWaitingOnesAreNot(t *testing.T) {
+	ts := start(t, func(o *Options) { o.IdleMax, o.StallMax = 200*time.Millisecond, 200*time.Millisecond })
+	idle, waiting, stalled := ts.dial(), ts.dial(), ts.dial()
+	waiting.send(request(opLate, 5, u32(700)))
+	stalled.send(request(opEcho, 6, make([]byte, 100))[:50])
+	begin := time.Now()
+	idle.wantClosed()
+	stalled.wantClosed()
+	if took := time.Since(begin); took > 650*time.Millisecond {
+		t.Errorf("closed after %v, the limit is 200ms", took)
+	}
+	waiting.want(5, u32(700))
+}
+
+func TestCloseDropsTheConnectionAlone(t *testing.T) {
+	ts := start(t, nil)
+	a, b := ts.dial(), ts.dial()
+	a.send(append(request(opProduce, 1, make([]byte, 1000)), request(opClose, 2, nil)...))
+	a.wantClosed()
+	b.send(request(opEcho, 3, []byte("x")))
+	b.want(3, []byte("x"))
+	ts.handlers[0].letGo() // replies to the closed connection are dropped
+	b.send(request(opEcho, 4, []byte("y")))
+	b.want(4, []byte("y"))
+}
+
+func TestStopAnswersWhatIsUnderWay(t *testing.T) {
+	ts := start(t, nil)
+	c := ts.dial()
+	c.send(append(request(opLate, 1, u32(100)), request(opEcho, 2, nil)...))
+	eventually(t, "both requests", func() bool { served, _ := ts.handlers[0].counts(); return served == 2 })
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- ts.Stop(ctx) }()
+	c.want(1, u32(100))
+	c.want(2, nil)
+	c.wantClosed()
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := net.DialTimeout("tcp", ts.addr, time.Second); err == nil {
+		t.Error("a stopped server accepts")
+	}
+	ts.shards[0].mu.Lock()
+	defer ts.shards[0].mu.Unlock()
+	shutdown := false
+	for _, k := range ts.shards[0].stepped {
+		shutdown = shutdown || k == shard.EventShutdown
+	}
+	if !shutdown {
+		t.Error("the shard was not told")
+	}
+}
+
+func TestTimersRunInOrderAndStop(t *testing.T) {
+	ts := start(t, nil)
+	l := ts.loops[0]
+	got := make(chan int, 10)
+	if !l.Post(func() {
+		now := l.Now()
+		l.After(now+30*core.Millisecond, func() { got <- 2; close(got) })
+		l.After(now+10*core.Millisecond, func() { got <- 0 })
+		l.After(now+20*core.Millisecond, func() { got <- 1 })
+		l.After(now+15*core.Millisecond, func() { got <- 99 }).Stop()
+	}) {
+		t.Fatal("the inbox is full")
+	}
+	want := 0
+	for n := range got {
+		if n != want {
+			t.Fatalf("timer %d in place of %d", n, want)
+		}
+		want++
+	}
+	if want != 3 {
+		t.Fatalf("%d timers ran", want)
+	}
+}
+
+func TestPinnedLoopsServe(t *testing.T) {
+	ts := start(t, func(o *Options) { o.Pin = PinOn; o.Shards = 2 })
+	for range 4 {
+		c := ts.dial()
+		c.send(request(opEcho, 7, []byte("pinned")))
+		c.want(7, []byte("pinned"))
+	}
+}
+
+func FuzzFraming(f *testing.F) {
+	f.Add(request(opEcho, 1, []byte("hello")), byte(3))
+	f.Add(append(request(opEcho, 1, nil), 0, 0, 0, 8, 0, 18), byte(1))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, byte(2))
+	f.Fuzz(func(t *testing.T, b []byte, step byte) {
+		o := DefaultOptions()
+		o.RequestBytesMax = 1 << 16
+		o.ArenaBytes = 1 << 20
+		o.Logf = func(string, ...any) {}
+		srv := newServer(o)
+		l := srv.loops[0]
+		l.armed.Store(true) // nobody runs the loop
+		h := &collector{}
+		l.worker, l.shard = h, &echoShard{}
+		s := l.newSession("PLAINTEXT", "/127.0.0.1", 1, false)
+		s.transport = stillTransport{}
+		srv.arrive("/127.0.0.1")
+		for rest := b; len(rest) > 0; {
+			n := min(int(step)+1, len(rest))
+			src := &chunk{rest[:n]}
+			s.pump(src)
+			rest = rest[n:]
+		}
+		// What was served is exactly what the bytes hold, up to the first fault.
+		for _, got := range h.frames {
+			size := int(int32(binary.BigEndian.Uint32(b)))
+			if !bytes.Equal(got, b[4:4+size]) {
+				t.Fatalf("frame %x, the bytes hold %x", got, b[4:4+size])
+			}
+			b = b[4+size:]
+		}
+		if !s.closing && len(b) >= 4 {
+			if size := int(int32(binary.BigEndian.Uint32(b))); len(b) >= 4+size {
+				t.Fatalf("a frame of %d bytes was not served", size)
+			}
+		}
+		s.ended()
+		if n := srv.budget.UsedBytes(); n != 0 {
+			t.Fatalf("%d bytes are still reserved", n)
+		}
+	})
+}
