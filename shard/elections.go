@@ -56,6 +56,11 @@ func (s *Shard) campaignSoon(p *partition) {
 	if len(p.voters) > 1 {
 		at += core.Tick(rank)*campaignRank + s.chance.below(campaignJitter)
 	}
+	if at <= s.now {
+		s.timers.stop(&p.timer)
+		p.onTimer(s, s.now)
+		return
+	}
 	s.timers.set(&p.timer, p, at)
 }
 

@@ -35,6 +35,7 @@ type partition struct {
 	serving bool
 	beat    bool // the next nudge sends a heartbeat in any case
 	dirty   bool // in Shard.dirty
+	warned  bool // a message that was refused has been logged
 	gone    bool // deleted; jobs and acknowledgements may still name it
 	hard    raftlog.HardState
 	timer   timer // campaign, or while leading, nudge

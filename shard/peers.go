@@ -103,7 +103,12 @@ func (s *Shard) onPeerFrame(from core.NodeID, frame arena.Buf) {
 		}
 		m.From, m.To = uint64(from), uint64(s.opts.Node)
 		if err := p.checkMessage(m, entries); err != nil {
-			return err
+			s.stats.PeerDropped++
+			if !p.warned { // it will come again and again
+				p.warned = true
+				s.opts.Logf("message from node %d: %v", from, err)
+			}
+			return nil
 		}
 		for i := range entries {
 			m.Entries = append(m.Entries, pb.Entry{Index: uint64(entries[i].index), Term: uint64(entries[i].term)})

@@ -105,10 +105,15 @@ func (s *Shard) settle(p *partition) {
 			s.roleChanged(p, core.Term(st.Term), nodeID(st.Lead), st.RaftState == raft.StateLeader)
 		}
 		rd := p.node.Ready()
+		// The log first: the messages to peers take their payloads from there.
+		for i := range rd.Messages {
+			if m := &rd.Messages[i]; m.Type == pb.MsgStorageAppend {
+				s.storeAppend(p, m)
+			}
+		}
 		for i := range rd.Messages {
 			switch m := &rd.Messages[i]; m.Type {
 			case pb.MsgStorageAppend:
-				s.storeAppend(p, m)
 			case pb.MsgStorageApply:
 				s.apply(p, m.Entries)
 				for j := range m.Responses {

@@ -1,0 +1,216 @@
+package shard
+
+import (
+	"errors"
+	"testing"
+
+	"millrace/core"
+	"millrace/raftlog"
+)
+
+func TestProducedRecordsAreReadOnceTheyAreDurable(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+
+	n.hold = true
+	p := n.produceTo(id, batchOf(3, 10, 1000))
+	n.ask(p)
+	if n.answered(p) {
+		t.Fatal("acknowledged before the journal has written it")
+	}
+	f := fetchFrom(id, 0)
+	f.Deadline = c.now + core.Second
+	n.ask(f)
+	if n.answered(f) {
+		t.Fatalf("read before it is durable: %+v", f.Parts[0])
+	}
+	n.release()
+	if !n.answered(p) || p.Err != nil || p.BaseOffset != 0 || p.AppendTimeMs != -1 {
+		t.Fatalf("produce: answered %v, %v, offset %d", n.answered(p), p.Err, p.BaseOffset)
+	}
+	if !n.answered(f) {
+		t.Fatal("the waiting fetch was not woken by the commit")
+	}
+	part := &f.Parts[0]
+	if part.HighWatermark != 3 || len(part.Data.Bufs) != 1 {
+		t.Fatalf("fetch: %+v", part)
+	}
+	b := core.Batch(part.Data.Bufs[0].Bytes())
+	if err := b.Verify(); err != nil || b.BaseOffset() != 0 || core.Term(b.LeaderEpoch()) != p.CurrentEpoch {
+		t.Fatalf("batch: %v, offset %d, epoch %d", err, b.BaseOffset(), b.LeaderEpoch())
+	}
+	f.dropData()
+
+	p2 := n.produceTo(id, batchOf(2, 10, 1000))
+	n.must(p2)
+	if p2.BaseOffset != 3 {
+		t.Fatalf("second batch at offset %d", p2.BaseOffset)
+	}
+}
+
+func TestProduceRefusals(t *testing.T) {
+	seal := func(b core.Batch, f func(core.Batch)) []byte { f(b); b.Seal(); return b }
+	now := core.Second.Millis()
+	for _, tc := range []struct {
+		name  string
+		batch []byte
+		want  error
+		set   func(*Produce)
+	}{
+		{"nothing", nil, core.ErrInvalidRecord, nil},
+		{"cut off", batchOf(1, 10, now)[:30], core.ErrCorruptBatch, nil},
+		{"old format", append(make([]byte, 16), 1), core.ErrUnsupportedMagic, nil},
+		{"bad checksum", func() []byte { b := batchOf(1, 10, now); b[len(b)-1] ^= 1; return b }(), core.ErrCorruptBatch, nil},
+		{"two batches", append(batchOf(1, 10, now), batchOf(1, 10, now)...), core.ErrInvalidRecord, nil},
+		{"too large", batchOf(1, 2<<20, now), core.ErrBatchTooLarge, nil},
+		{"control", seal(batchOf(1, 10, now), func(b core.Batch) { b.SetAttributes(core.AttrControl) }), core.ErrInvalidRecord, nil},
+		{"unknown codec", seal(batchOf(1, 10, now), func(b core.Batch) { b.SetAttributes(5) }), core.ErrInvalidRecord, nil},
+		{"no sequence", seal(batchOf(1, 10, now), func(b core.Batch) { b.SetProducer(5, 0, -1) }), core.ErrInvalidRecord, nil},
+		{"from the future", batchOf(1, 10, now+3600001), core.ErrInvalidTimestamp, nil},
+		{"transactional", batchOf(1, 10, now), core.ErrPolicyViolation, func(p *Produce) { p.Transactional = true }},
+		{"base offset", func() []byte { b := batchOf(1, 10, now); b.SetBase(7, 0); return b }(), core.ErrInvalidRecord, nil},
+		{"other partition", batchOf(1, 10, now), core.ErrUnknownPartition, func(p *Produce) { p.Partition = 999 }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newCluster(t, 1).start()
+			id := c.topic("t", 1)[0]
+			c.run()
+			n := c.leader(id)
+			p := n.produceTo(id, tc.batch)
+			if tc.set != nil {
+				tc.set(p)
+			}
+			n.ask(p)
+			if !n.answered(p) || !errors.Is(p.Err, tc.want) {
+				t.Fatalf("answered %v: %v, want %v", n.answered(p), p.Err, tc.want)
+			}
+			if tc.name == "from the future" && (len(p.RecordErrors) != 1 || p.RecordErrors[0].Index != 0) {
+				t.Errorf("the offending record is not named: %+v", p.RecordErrors)
+			}
+			d := &Describe{Partition: id}
+			n.must(d)
+			if d.LogEnd != 0 {
+				t.Errorf("log end %d after a refusal", d.LogEnd)
+			}
+			n.arena.Seal()
+			if _, live := n.arena.Stats(); live != 0 {
+				t.Errorf("%d bytes of a refused request are kept", live)
+			}
+		})
+	}
+}
+
+func TestFullDiskRefusesClientsAndNotCoordinators(t *testing.T) {
+	c := newCluster(t, 1)
+	c.nodes[0].machine = func(id core.PartitionID, topic string, num int32) StateMachine {
+		if topic == "_counter" {
+			return &counter{}
+		}
+		return nil
+	}
+	c.start()
+	id, internal := c.topic("t", 1)[0], c.topic("_counter", 1)[0]
+	c.run()
+	n := c.leader(id)
+	n.space = raftlog.SpaceLow
+	p := n.produceTo(id, batchOf(1, 10, 0))
+	n.ask(p)
+	if !errors.Is(p.Err, core.ErrStorageFull) {
+		t.Errorf("client: %v", p.Err)
+	}
+	n.must(&Coordinate{Partition: internal, Command: core.Command{Body: 5}})
+	del := &DeleteRecords{Partition: id, Offset: -1}
+	n.must(del)
+}
+
+func TestBytesInFlightAreBounded(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	n.hold = true
+	first, second := n.produceTo(id, batchOf(1, 700<<10, 0)), n.produceTo(id, batchOf(1, 700<<10, 0))
+	n.ask(first)
+	n.ask(second)
+	if !errors.Is(second.Err, core.ErrOverloaded) || n.answered(first) {
+		t.Fatalf("second: %v; first answered: %v", second.Err, n.answered(first))
+	}
+	n.release()
+	if !n.answered(first) || first.Err != nil || n.shard.Stats().InflightBytes != 0 {
+		t.Fatalf("first: %v, %d bytes in flight", first.Err, n.shard.Stats().InflightBytes)
+	}
+}
+
+func TestRepeatedBatchInFlightWaitsForTheSameCommit(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	n.hold = true
+	batch := idempotent(batchOf(2, 10, 0), 77, 0, 0)
+	first, repeat := n.produceTo(id, batch), n.produceTo(id, batch)
+	n.ask(first)
+	n.ask(repeat)
+	if n.answered(repeat) {
+		t.Fatal("a repeat is acknowledged before its first copy is durable")
+	}
+	n.release()
+	if first.Err != nil || repeat.Err != nil || !n.answered(repeat) || repeat.BaseOffset != first.BaseOffset {
+		t.Fatalf("first %v at %d, repeat %v at %d", first.Err, first.BaseOffset, repeat.Err, repeat.BaseOffset)
+	}
+	d := &Describe{Partition: id, Producers: true}
+	n.must(d)
+	if d.LogEnd != 2 || len(d.Active) != 1 || d.Active[0].LastSequence != 1 {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestProducerStateSurvivesARestart(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	for i := range int32(7) {
+		n.must(n.produceTo(id, idempotent(batchOf(10, 10, 0), 77, 3, i*10)))
+	}
+	c.advance(core.Second) // maintenance may flush, with a checkpoint
+	n.crash()
+	n.restart()
+	c.advance(core.Second)
+	repeat := n.produceTo(id, idempotent(batchOf(10, 10, 0), 77, 3, 60))
+	n.must(repeat)
+	if repeat.BaseOffset != 60 {
+		t.Fatalf("repeat at offset %d, its first copy was at 60", repeat.BaseOffset)
+	}
+	gap := n.produceTo(id, idempotent(batchOf(10, 10, 0), 77, 3, 80))
+	n.ask(gap)
+	if !errors.Is(gap.Err, core.ErrOutOfOrderSeq) {
+		t.Fatalf("gap: %v", gap.Err)
+	}
+	old := n.produceTo(id, idempotent(batchOf(10, 10, 0), 77, 2, 70))
+	n.ask(old)
+	if !errors.Is(old.Err, core.ErrFencedProducer) {
+		t.Fatalf("old epoch: %v", old.Err)
+	}
+}
+
+func TestLogAppendTime(t *testing.T) {
+	c := newCluster(t, 1)
+	c.tweak = func(cfg *TopicConfig) { cfg.LogAppendTime = true }
+	c.start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	p := n.produceTo(id, batchOf(1, 10, 1))
+	n.must(p)
+	if p.AppendTimeMs != c.now.Millis() {
+		t.Fatalf("append time %d at %d", p.AppendTimeMs, c.now.Millis())
+	}
+	lo := &ListOffset{Partition: id, Timestamp: c.now.Millis(), CurrentEpoch: -1}
+	n.must(lo)
+	if lo.Offset != 0 || lo.FoundTimeMs != c.now.Millis() {
+		t.Fatalf("%+v", lo)
+	}
+}
