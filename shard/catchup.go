@@ -6,6 +6,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"millrace/core"
+	"millrace/core/arena"
 	"millrace/raftlog"
 )
 
@@ -72,9 +73,7 @@ func (s *Shard) catchUpMore(c *catchUp) {
 // onCatchUpJob sends what was read, unless the leadership was lost meanwhile.
 func (s *Shard) onCatchUpJob(c *catchUp, job *raftlog.Job) {
 	if c.p.gone || !c.p.leading || c.m.Term != uint64(c.p.term) || job.Err != nil {
-		for _, b := range job.Read.Bufs {
-			b.Release()
-		}
+		releaseAll(job.Read.Bufs)
 		s.catchUpEnds(c, job.Err)
 		return
 	}
@@ -87,11 +86,11 @@ func (s *Shard) onCatchUpJob(c *catchUp, job *raftlog.Job) {
 
 // sendRead sends the entries that a read covers and releases it.
 func (s *Shard) sendRead(c *catchUp, res raftlog.ReadResult) error {
-	defer func() {
-		for _, b := range res.Bufs {
-			b.Release()
-		}
-	}()
+	defer releaseAll(res.Bufs)
+	var batches []arena.Buf
+	if err := eachBatch(res, func(_ core.Batch, buf arena.Buf) error { batches = append(batches, buf); return nil }); err != nil {
+		return err
+	}
 	m := c.m
 	term, err := c.p.log.Term(c.next - 1)
 	if err != nil {
@@ -99,7 +98,6 @@ func (s *Shard) sendRead(c *catchUp, res raftlog.ReadResult) error {
 	}
 	m.Index, m.LogTerm = uint64(c.next-1), uint64(term)
 	var entries []peerEntry
-	batches := res.Bufs
 	for ; c.next <= c.last && len(entries) < 1<<15; c.next++ {
 		base, err := c.p.log.OffsetOf(c.next - 1)
 		if err != nil {

@@ -117,8 +117,10 @@ func TestLostMessagesAreMadeUpFor(t *testing.T) {
 	}
 }
 
-func TestFollowerFarBehindIsServedFromHistory(t *testing.T) {
-	c := newCluster(t, 3).start()
+func TestFollowerFarBehindIsServedFromDisk(t *testing.T) {
+	c := newCluster(t, 3)
+	c.tweak = func(cfg *TopicConfig) { cfg.Log.FlushBytesMax = 64 << 20 }
+	c.start()
 	id := c.topic("t", 1)[0]
 	c.advance(3 * core.Second)
 	n := c.leader(id)

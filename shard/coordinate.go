@@ -244,9 +244,7 @@ func (s *Shard) hostLoad(h *host) {
 func (s *Shard) onHostJob(h *host, job *raftlog.Job) {
 	h.reading = false
 	if h.p.gone || job.Err != nil {
-		for _, b := range job.Read.Bufs {
-			b.Release()
-		}
+		releaseAll(job.Read.Bufs)
 		if !h.p.gone {
 			s.breakPartition(h.p, job.Err)
 		}
@@ -259,17 +257,20 @@ func (s *Shard) onHostJob(h *host, job *raftlog.Job) {
 // hostReplay gives whole batches to the machine, in memory of their own: the
 // machine may keep what it is given.
 func (s *Shard) hostReplay(h *host, res raftlog.ReadResult) {
-	for _, buf := range res.Bufs {
-		err := h.p.broken
-		if b := core.Batch(bytes.Clone(buf.Bytes())); err == nil && !b.IsControl() && b.LastOffset() >= h.replayed {
-			if err = s.replayBatch(h, b); err == nil {
-				h.replayed = b.LastOffset() + 1
-			}
+	err := eachBatch(res, func(b core.Batch, _ arena.Buf) error {
+		if b.IsControl() || b.LastOffset() < h.replayed {
+			return nil
 		}
-		buf.Release()
-		if err != nil && h.p.broken == nil {
-			s.breakPartition(h.p, err)
+		last := b.LastOffset()
+		if err := s.replayBatch(h, bytes.Clone(b)); err != nil {
+			return err
 		}
+		h.replayed = last + 1
+		return nil
+	})
+	releaseAll(res.Bufs)
+	if err != nil {
+		s.breakPartition(h.p, err)
 	}
 }
 

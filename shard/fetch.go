@@ -205,9 +205,31 @@ func (s *Shard) answerFetch(w *fetchWait) {
 
 func (r *Fetch) dropData() {
 	for i := range r.Parts {
-		for _, b := range r.Parts[i].Data.Bufs {
-			b.Release()
-		}
+		releaseAll(r.Parts[i].Data.Bufs)
 		r.Parts[i].Data = raftlog.ReadResult{}
+	}
+}
+
+// eachBatch calls fn for every batch of what was read, which may hold several in
+// one buffer. The slice that fn gets shares the buffer's reference.
+func eachBatch(res raftlog.ReadResult, fn func(b core.Batch, buf arena.Buf) error) error {
+	for _, buf := range res.Bufs {
+		for at := 0; at < buf.Len(); {
+			b, _, err := core.NextBatch(buf.Bytes()[at:])
+			if err != nil {
+				return err
+			}
+			if err := fn(b, buf.Slice(at, at+len(b))); err != nil {
+				return err
+			}
+			at += len(b)
+		}
+	}
+	return nil
+}
+
+func releaseAll(bufs []arena.Buf) {
+	for _, b := range bufs {
+		b.Release()
 	}
 }

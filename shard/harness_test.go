@@ -389,8 +389,9 @@ func fetchFrom(id core.PartitionID, offset core.Offset) *Fetch {
 // offsetsOf lists the base offsets of what a part has read.
 func offsetsOf(part *FetchPart) []core.Offset {
 	var out []core.Offset
-	for _, b := range part.Data.Bufs {
-		out = append(out, core.Batch(b.Bytes()).BaseOffset())
+	err := eachBatch(part.Data, func(b core.Batch, _ arena.Buf) error { out = append(out, b.BaseOffset()); return b.Verify() })
+	if err != nil {
+		panic(err)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/core"
+	"millrace/core/arena"
 	"millrace/core/records"
 	"millrace/raftlog"
 )
@@ -131,21 +132,22 @@ func (s *Shard) findRecord(q *timeQuery, res raftlog.ReadResult) {
 		want = q.found.MaxTimestamp
 	}
 	start := q.p.log.LogStart()
-	for _, buf := range res.Bufs {
-		b, _, err := core.NextBatch(buf.Bytes())
-		if err == nil && q.r.Offset < 0 {
-			err = records.Each(b, lookupBytesMax, func(rec records.Record) bool {
-				if rec.TimestampMs < want || rec.Offset < start {
-					return true
-				}
-				q.r.Offset, q.r.FoundTimeMs, q.r.LeaderEpoch = rec.Offset, rec.TimestampMs, b.LeaderEpoch()
-				return false
-			})
+	err := eachBatch(res, func(b core.Batch, _ arena.Buf) error {
+		if q.r.Offset >= 0 || b.MaxTimestamp() < want {
+			return nil
 		}
-		if err != nil && q.r.Err == nil {
-			q.r.Err = err
-		}
-		buf.Release()
+		return records.Each(b, lookupBytesMax, func(rec records.Record) bool {
+			if rec.TimestampMs < want || rec.Offset < start {
+				return true
+			}
+			q.r.Offset, q.r.FoundTimeMs, q.r.LeaderEpoch = rec.Offset, rec.TimestampMs, b.LeaderEpoch()
+			return false
+		})
+	})
+	releaseAll(res.Bufs)
+	if err != nil {
+		s.fail(q.r, err)
+		return
 	}
 	s.done(q.r)
 }

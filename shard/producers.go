@@ -44,8 +44,6 @@ type producers struct {
 
 func (ps *producers) len() int { return len(ps.byID) }
 
-func (ps *producers) get(id int64) *producer { return ps.byID[id] }
-
 // verdict is what check found.
 type verdict struct {
 	duplicate bool

@@ -1,0 +1,118 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"millrace/core"
+	"millrace/core/arena"
+	"millrace/raftlog"
+)
+
+// frameOf encodes messages as the shard does.
+func frameOf(groups []core.PartitionID, ms []*pb.Message, entries [][]peerEntry) []byte {
+	head := make([]byte, frameHeadBytes)
+	var payload []byte
+	for i := range ms {
+		head = appendMessage(head, groups[i], ms[i], entries[i])
+		for _, e := range entries[i] {
+			payload = append(payload, e.payload.Bytes()...)
+		}
+	}
+	head[0] = frameVersion
+	binary.BigEndian.PutUint16(head[2:], uint16(len(ms)))
+	binary.BigEndian.PutUint32(head[4:], uint32(len(head)))
+	return append(head, payload...)
+}
+
+func sampleFrame() []byte {
+	return frameOf([]core.PartitionID{7, 8, 9},
+		[]*pb.Message{
+			{Type: pb.MsgApp, Term: 3, LogTerm: 2, Index: 10, Commit: 9},
+			{Type: pb.MsgAppResp, Term: 3, Index: 10, Reject: true, RejectHint: 4, LogTerm: 1},
+			{Type: pb.MsgVote, Term: 4, Index: 11, LogTerm: 3, Context: []byte(transferContext)},
+		},
+		[][]peerEntry{{
+			{index: 11, term: 3, kind: raftlog.EntryEmpty},
+			{index: 12, term: 3, kind: raftlog.EntryBatch, payload: arena.Foreign(batchOf(2, 5, 1))},
+			{index: 13, term: 3, kind: raftlog.EntryLogStart, payload: arena.Foreign(make([]byte, 8))},
+		}, nil, nil})
+}
+
+func TestFrameRoundTrip(t *testing.T) {
+	frame := sampleFrame()
+	var groups []core.PartitionID
+	var ms []*pb.Message
+	var entries [][]peerEntry
+	err := parseFrame(arena.Foreign(frame), func(g core.PartitionID, m *pb.Message, es []peerEntry) error {
+		groups, ms, entries = append(groups, g), append(ms, m), append(entries, append([]peerEntry(nil), es...))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(groups, []core.PartitionID{7, 8, 9}) || len(entries[0]) != 3 || entries[0][1].index != 12 ||
+		!ms[1].Reject || ms[1].RejectHint != 4 || string(ms[2].Context) != transferContext {
+		t.Fatalf("%v %v %v", groups, ms, entries)
+	}
+	if again := frameOf(groups, ms, entries); !bytes.Equal(again, frame) {
+		t.Fatal("what was parsed encodes to something else")
+	}
+}
+
+func TestFrameCutAnywhereIsRefused(t *testing.T) {
+	frame := sampleFrame()
+	for n := range frame {
+		err := parseFrame(arena.Foreign(frame[:n]), func(core.PartitionID, *pb.Message, []peerEntry) error { return nil })
+		if !errors.Is(err, errFrame) {
+			t.Fatalf("cut at %d of %d: %v", n, len(frame), err)
+		}
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add(sampleFrame())
+	f.Add([]byte{frameVersion, 0, 0, 0, 0, 0, 0, 8})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		err := parseFrame(arena.Foreign(p), func(g core.PartitionID, m *pb.Message, es []peerEntry) error {
+			if !wireType(m.Type) {
+				t.Fatalf("message of type %d", m.Type)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errFrame) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzProduce(f *testing.F) {
+	f.Add([]byte(batchOf(1, 10, 1000)))
+	f.Add([]byte(idempotent(batchOf(3, 10, 1000), 5, 1, 7)))
+	f.Add([]byte(batchOf(1, 10, 1000))[:40])
+	f.Add(append([]byte(batchOf(1, 10, 1000)), 1, 2, 3))
+	c := newCluster(f, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	f.Fuzz(func(t *testing.T, p []byte) {
+		if b, _, err := core.NextBatch(p); err == nil {
+			b.Seal() // let mutations reach what is behind the checksum
+		}
+		before := n.shard.partitions[id].high
+		r := n.produceTo(id, p)
+		n.done = nil
+		n.ask(r)
+		if !n.answered(r) {
+			t.Fatal("no answer")
+		}
+		if grew := n.shard.partitions[id].high > before; grew != (r.Err == nil && r.BaseOffset >= before) {
+			t.Fatalf("high watermark %d, then %d: %v", before, n.shard.partitions[id].high, r.Err)
+		}
+	})
+}
