@@ -63,13 +63,13 @@ func (s *Shard) tryFetch(w *fetchWait, final bool) {
 			atOnce = true
 			continue
 		}
-		if part.Offset >= p.high || left <= 0 && total > 0 {
+		if part.Offset >= p.high || starved || left <= 0 && total > 0 {
 			continue
 		}
-		n, err := s.readPart(w, i, p, left, total == 0 && !starved)
+		n, err := s.readPart(w, i, p, left, total == 0)
 		switch {
 		case errors.Is(err, errNoRoom):
-			starved = true
+			starved = true // the parts keep their order: none is read in its place
 		case err != nil:
 			part.Err, atOnce = err, true
 		}

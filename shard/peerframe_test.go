@@ -101,6 +101,7 @@ func FuzzProduce(f *testing.F) {
 	c.run()
 	n := c.leader(id)
 	f.Fuzz(func(t *testing.T, p []byte) {
+		c.t = t
 		if b, _, err := core.NextBatch(p); err == nil {
 			b.Seal() // let mutations reach what is behind the checksum
 		}

@@ -197,4 +197,3 @@ func TestSameSeedSameRun(t *testing.T) {
 		t.Fatalf("two runs differ:\n%s\n%s", a, b)
 	}
 }
-
