@@ -12,6 +12,9 @@ const hugePageBytes = 2 << 20
 // system has no memory left.
 func AlignedBuf(n int) []byte {
 	n = int(alignUp(int64(max(n, 1))))
+	if heapBufs.Load() {
+		return heapBuf(n)
+	}
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		panic("FATAL: no memory for an I/O buffer: " + err.Error())
@@ -24,7 +27,7 @@ func AlignedBuf(n int) []byte {
 
 // freeAligned gives the memory of AlignedBuf back.
 func freeAligned(b []byte) {
-	if b == nil {
+	if b == nil || heapBufs.Load() {
 		return
 	}
 	if err := unix.Munmap(b); err != nil {

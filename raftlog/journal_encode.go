@@ -18,7 +18,7 @@ const firstFrameBufBytes = 2 << 20
 func (j *Journal) encodeFrame() {
 	w := &j.w
 	if w.frame.buf == nil {
-		w.frame.buf = AlignedBuf(firstFrameBufBytes)
+		w.frame.buf = AlignedBuf(int(min(firstFrameBufBytes, j.fileMax)))
 	}
 	w.frame.n = frameHeaderBytes
 	w.groups = bloom{}

@@ -181,7 +181,7 @@ func (l *Log) Entry(i core.Index) (e Entry, ok bool) {
 		return e, false
 	}
 	e = m.entry(i)
-	if i >= l.bufBase {
+	if i >= l.bufBase && l.bufs.len() > 0 {
 		e.Payload = *l.bufs.at(int(i - l.bufBase))
 	}
 	return e, true

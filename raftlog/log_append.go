@@ -111,8 +111,7 @@ func (l *Log) truncate(i core.Index) {
 	if i <= l.bufBase {
 		l.releaseBufs(l.bufs.len())
 		l.bufBase = i
-	} else {
-		keep := int(i - l.bufBase)
+	} else if keep := int(i - l.bufBase); keep < l.bufs.len() {
 		for k := keep; k < l.bufs.len(); k++ {
 			l.bufs.at(k).Release()
 		}

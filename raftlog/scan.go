@@ -25,7 +25,9 @@ type scanner struct {
 	payloadAt int64 // of the frame returned last
 }
 
-func newScanner(s *Store) *scanner { return &scanner{s: s, buf: AlignedBuf(scanBufBytes)} }
+func newScanner(s *Store) *scanner {
+	return &scanner{s: s, buf: AlignedBuf(int(min(scanBufBytes, s.opts.JournalFileBytes)))}
+}
 
 func (sc *scanner) free() { freeAligned(sc.buf) }
 

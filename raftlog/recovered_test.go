@@ -1,0 +1,42 @@
+package raftlog
+
+import (
+	"testing"
+
+	"millrace/core/arena"
+)
+
+// Entries found by recovery are described without having a payload in memory.
+func TestRecoveredEntriesAreDescribedAndReplaced(t *testing.T) {
+	fs := newMemFS(t)
+	ts := openStore(t, fs, Options{})
+	l, err := ts.set.Create(20, LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetHardState(HardState{Term: 1, Vote: 1})
+	for range 3 {
+		ts.batch(l, 1, 2, 500)
+	}
+	ts.commit()
+	ts.close()
+
+	ts = openStore(t, fs, Options{})
+	l = ts.set.Get(20)
+	e, ok := l.Entry(2)
+	if !ok || e.Term != 1 || e.BaseOffset != 2 || e.Payload.Len() != 0 {
+		t.Errorf("entry 2 is %+v, %v", e, ok)
+	}
+	p := makeBatch(2, 5, 400, 2, 0)
+	l.Append([]Entry{{Index: 2, Term: 2, Kind: EntryBatch, BaseOffset: 2, LastOffset: 6, Payload: arena.Foreign(p)}})
+	if l.LastIndex() != 2 || l.NextOffset() != 7 {
+		t.Errorf("last index %d, next offset %d after the replacement, want 2 and 7", l.LastIndex(), l.NextOffset())
+	}
+	ts.commit()
+	ts.close()
+
+	l = openStore(t, fs, Options{}).set.Get(20)
+	if term, err := l.Term(2); err != nil || term != 2 || l.LastIndex() != 2 {
+		t.Errorf("after a restart: term of 2 is %d (%v), last index %d", term, err, l.LastIndex())
+	}
+}
