@@ -81,14 +81,18 @@ func presence(l *list, name string, ops []*TopicOp, at Span, state TopicState, p
 
 // contents checks partition count and settings of a topic that is there.
 func contents(l *list, name string, ops []*TopicOp, at Span, state TopicState) {
-	least := int32(0)
+	least, known := int32(0), false
 	configs := map[string][]write{}
 	for _, op := range ops {
 		if op.ID != state.ID {
 			continue
 		}
+		for key, value := range op.Configs {
+			configs[key] = append(configs[key], write{op.Span, op.Outcome == Acked, value})
+		}
 		switch op.Kind {
 		case TopicCreate, TopicGrow:
+			known = known || op.Kind == TopicCreate
 			if op.Outcome == Acked && op.before(at) {
 				least = max(least, op.Partitions)
 			}
@@ -99,8 +103,8 @@ func contents(l *list, name string, ops []*TopicOp, at Span, state TopicState) {
 	if state.Partitions < least {
 		l.add(KindTopicShrunk, name, "%d partitions, %d were acknowledged", state.Partitions, least)
 	}
-	if state.Configs == nil {
-		return
+	if state.Configs == nil || !known {
+		return // not asked for, or made by a request whose answer was lost
 	}
 	for _, key := range slices.Sorted(maps.Keys(configs)) {
 		value := state.Configs[key]

@@ -243,6 +243,8 @@ func TestCatalogueCheckerNamesWhatIsWrong(t *testing.T) {
 		return v
 	}
 	created := op(span(1, 2), TopicCreate, "1", Acked)
+	withConfigs := op(span(1, 2), TopicCreate, "1", Acked)
+	withConfigs.Configs = map[string]string{"retention.ms": "9"}
 	tests := []struct {
 		name string
 		ops  []*TopicOp
@@ -268,6 +270,10 @@ func TestCatalogueCheckerNamesWhatIsWrong(t *testing.T) {
 		{"fewer partitions than seen", []*TopicOp{created}, []TopicList{view(span(3, 4), "1", 3, nil), view(span(5, 6), "1", 2, nil)}, KindTopicShrunk},
 		{"setting kept", []*TopicOp{created, config(span(3, 4), "5", Acked)},
 			[]TopicList{view(span(5, 6), "1", 2, map[string]string{"retention.ms": "5"})}, ""},
+		{"setting of the creation lost", []*TopicOp{withConfigs},
+			[]TopicList{view(span(5, 6), "1", 2, map[string]string{})}, KindConfigLost},
+		{"setting of the creation removed", []*TopicOp{withConfigs, config(span(3, 4), "", Acked)},
+			[]TopicList{view(span(5, 6), "1", 2, map[string]string{})}, ""},
 		{"setting lost", []*TopicOp{created, config(span(3, 4), "5", Acked)},
 			[]TopicList{view(span(5, 6), "1", 2, map[string]string{})}, KindConfigLost},
 	}

@@ -90,7 +90,8 @@ type Poll struct {
 }
 
 // Final says that Reader has read all of a partition, from Start to End, after
-// all producers had stopped and the broker had last been restarted.
+// all producers had stopped and the broker had last been restarted. A partition
+// whose storage is reported as damaged has none, unless it is served after all.
 type Final struct {
 	Part       Part
 	Reader     string
@@ -162,7 +163,9 @@ type TopicOp struct {
 	ID                     string // of the topic; "" where the answer did not tell
 	Partitions             int32
 	ConfigKey, ConfigValue string
-	Outcome                Outcome
+	// Configs are the settings that TopicCreate gives.
+	Configs map[string]string
+	Outcome Outcome
 }
 
 // TopicState is a topic as a client sees it.

@@ -9,8 +9,9 @@ import (
 // Log checks sends against polls, per partition.
 //
 // Deleted records are known by their offsets being below a log start that some
-// poll or final read told; of a partition that was reported damaged everything
-// but completeness is still checked.
+// poll or final read told. Of a partition that was reported damaged everything
+// is checked but that there is a final read; one that is served in the end must
+// be complete.
 func Log(h *History) []Violation {
 	var l list
 	parts := map[Part]*partLog{}
@@ -34,7 +35,6 @@ func Log(h *History) []Violation {
 		get(f.Part).finals = append(get(f.Part).finals, f)
 	}
 	for _, d := range h.Damaged {
-		get(d.Part).damaged = true
 		if len(h.Flips) == 0 {
 			l.add(KindFalseDamage, d.Part.String(), "%s", d.Reason)
 		}
@@ -51,11 +51,10 @@ type sentRecord struct {
 }
 
 type partLog struct {
-	part    Part
-	sends   []*Send
-	polls   []*Poll
-	finals  []Final
-	damaged bool
+	part   Part
+	sends  []*Send
+	polls  []*Poll
+	finals []Final
 
 	sent    map[Key]sentRecord
 	at      map[int64]Record // what some reader saw at an offset
@@ -149,7 +148,9 @@ func (p *partLog) acknowledged(l *list) {
 	where := p.part.String()
 	claimed := map[int64]Key{}
 	for _, s := range p.sends {
-		if s.Outcome != Acked || s.Base < 0 {
+		// Only an acknowledgement that promises durability holds its offset: after
+		// a crash another record may take the place of one of acks=1.
+		if s.Outcome != Acked || !s.Durable || s.Base < 0 {
 			continue
 		}
 		for i := range s.Sums {
@@ -159,11 +160,6 @@ func (p *partLog) acknowledged(l *list) {
 			}
 			if at := p.offsets[k]; s.Idempotent && len(at) > 0 && at[0] != o {
 				l.add(KindInconsistent, where, "%v was acknowledged at offset %d and is at %d", k, o, at[0])
-			}
-			// Only an acknowledgement that promises durability holds its offset:
-			// after a crash another record may take the place of one of acks=1.
-			if !s.Durable {
-				continue
 			}
 			if other, ok := claimed[o]; ok && other != k {
 				l.add(KindInconsistent, where, "offset %d was acknowledged for %v and for %v", o, other, k)
@@ -258,9 +254,6 @@ func (p *partLog) monotonic(l *list) {
 // complete: all that was acknowledged, or ever read, and is not below the log
 // start, is in the final read.
 func (p *partLog) complete(l *list, f Final) {
-	if p.damaged {
-		return
-	}
 	where := p.part.String()
 	have := map[int64]Key{}
 	found := map[Key]bool{}

@@ -57,6 +57,8 @@ type Disk struct {
 	Stats  Stats
 	// Trace, when set, is told of every mutation and sync.
 	Trace func(point int, op string)
+	// OnWrite, when set, is told of every write before it happens.
+	OnWrite func(name string, off, n int64)
 
 	root    *tree
 	durable *tree

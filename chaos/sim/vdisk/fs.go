@@ -221,6 +221,9 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	f.aligned("write", p, off)
 	d.step("write %s [%d, %d)", f.name, off, off+int64(len(p)))
 	d.Stats.Writes++
+	if d.OnWrite != nil {
+		d.OnWrite(f.name, off, int64(len(p)))
+	}
 	d.spend(d.Faults.WriteUs)
 	if d.roll(d.Faults.WriteEIO) {
 		d.Stats.EIO++

@@ -1,0 +1,202 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/chaos/check"
+	"millrace/chaos/sim/vdisk"
+	"millrace/core"
+	"millrace/raftlog"
+	"millrace/shard"
+)
+
+// flip is one damaged bit.
+type flip struct {
+	file string
+	off  int64
+	bit  uint
+}
+
+// planFaults schedules what the kind of the history asks for.
+func (s *Sim) planFaults() {
+	switch s.p.kind {
+	case KindFull:
+		s.after(s.between(500*core.Millisecond, 3*core.Second), s.fill)
+	case KindEIO:
+		s.after(s.between(500*core.Millisecond, 3*core.Second), s.breakDisk)
+	}
+}
+
+// fill leaves little or no space for a while.
+func (s *Sim) fill() {
+	if s.ending {
+		return
+	}
+	left := s.rng.Int64N(3 * reserveBytes / 2)
+	if s.chance(0.3) {
+		left = 0
+	}
+	s.trace("the disk has %d bytes left", left)
+	s.disk.SetCapacity(s.disk.Used() + left)
+	s.after(s.between(300*core.Millisecond, 3*core.Second), func() {
+		if !s.ending {
+			s.trace("space is back")
+			s.disk.SetCapacity(256 << 20)
+			s.after(s.between(500*core.Millisecond, 4*core.Second), s.fill)
+		}
+	})
+}
+
+// breakDisk lets operations fail for a while.
+func (s *Sim) breakDisk() {
+	if s.ending {
+		return
+	}
+	f := &s.disk.Faults
+	p := []float64{0.001, 0.01, 0.1}[s.rng.IntN(3)]
+	switch s.rng.IntN(4) {
+	case 0:
+		f.ReadEIO = p
+	case 1:
+		f.WriteEIO = p
+	case 2:
+		f.SyncEIO = p
+	default:
+		f.ReadEIO, f.WriteEIO, f.SyncEIO = p/3, p/3, p/3
+	}
+	s.trace("the disk fails: read %v write %v sync %v", f.ReadEIO, f.WriteEIO, f.SyncEIO)
+	s.after(s.between(100*core.Millisecond, 2*core.Second), func() {
+		if !s.ending {
+			s.trace("the disk works again")
+			s.calmDisk()
+			s.after(s.between(500*core.Millisecond, 4*core.Second), s.breakDisk)
+		}
+	})
+}
+
+// noteWrite remembers where the last frames of the journal are: damage to the
+// very tail cannot be told from a write that was torn by the crash.
+func (s *Sim) noteWrite(name string, off, n int64) {
+	if !strings.Contains(name, "journal") {
+		return
+	}
+	s.tail = append(s.tail, written{name, off, off + n})
+	if len(s.tail) > tailWrites {
+		s.tail = slices.Delete(s.tail, 0, len(s.tail)-tailWrites)
+	}
+}
+
+type written struct {
+	name     string
+	from, to int64
+}
+
+const tailWrites = 6
+
+// whileDown damages stored bytes between a crash and the next start.
+func (s *Sim) whileDown() {
+	if s.p.kind != KindFlip || s.ending || s.chance(0.5) || len(s.flips) > 0 {
+		return
+	}
+	files := s.disk.Files()
+	if len(files) == 0 {
+		return
+	}
+	name := files[s.rng.IntN(len(files))]
+	size := int64(len(s.disk.Bytes(name)))
+	if size == 0 {
+		return
+	}
+	off := s.rng.Int64N(size)
+	for range 20 { // rather bytes that mean something
+		if s.disk.Bytes(name)[off] != 0 {
+			break
+		}
+		off = s.rng.Int64N(size)
+	}
+	for _, w := range s.tail {
+		if w.name == name && w.from <= off && off < w.to {
+			return
+		}
+	}
+	f := flip{name, off, uint(s.rng.IntN(8))}
+	s.trace("bit %d of byte %d of %s flips", f.bit, f.off, f.file)
+	s.disk.FlipBit(f.file, f.off, f.bit)
+	s.flips = append(s.flips, f)
+	s.stats.FlipsMade++
+	s.hist.Flips = append(s.hist.Flips, check.Flip{At: int64(s.now), Where: fmt.Sprintf("%s byte %d bit %d", f.file, f.off, f.bit)})
+}
+
+// repair undoes the damage, where the process was right to stop for it.
+func (s *Sim) repair() {
+	for _, f := range s.flips {
+		if b := s.disk.Bytes(f.file); f.off < int64(len(b)) {
+			s.disk.FlipBit(f.file, f.off, f.bit)
+		}
+	}
+	s.trace("the damage is repaired")
+	s.flips = nil
+}
+
+// damageKnown says whether storage may be reported as damaged or failed.
+func (s *Sim) damageKnown() bool { return s.p.kind == KindFlip && s.stats.FlipsMade > 0 }
+
+// damaged records a report of damage.
+func (s *Sim) damaged(p part, err error) {
+	s.trace("%v is damaged: %v", p.Part, err)
+	s.stats.DamagedParts++
+	s.stats.FlipsFound++
+	s.hist.Damaged = append(s.hist.Damaged, check.Damaged{At: int64(s.now), Part: p.Part, Reason: err.Error()})
+}
+
+// opened looks at what recovery found.
+func (s *Sim) opened(rec *raftlog.Recovery) {
+	s.trace("recovered %d groups, %d bytes of journal, %d cut", rec.Groups, rec.JournalBytes, rec.TornTailBytes)
+	if rec.TornTailBytes > 0 {
+		s.stats.TornTails++
+	}
+	for _, id := range sortedIDs(rec.Damaged) {
+		s.trace("partition %d is damaged: %v", id, rec.Damaged[id])
+	}
+	if len(rec.Damaged) > 0 && !s.damageKnown() {
+		s.fail(fmt.Errorf("recovery reports damage where there is none: %v", rec.Damaged))
+	}
+}
+
+func sortedIDs(m map[core.PartitionID]error) []core.PartitionID {
+	var out []core.PartitionID
+	for id := range m {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stopGracefully is SIGTERM: shards answer what waits, the journal writes what
+// it has, the process ends.
+func (s *Sim) stopGracefully() {
+	n := s.node
+	if n.store == nil {
+		return
+	}
+	s.stats.Stops++
+	s.trace("stop")
+	for _, p := range n.shards {
+		p.post(shard.Event{Kind: shard.EventShutdown})
+	}
+	n.after(s.between(10*core.Millisecond, 100*core.Millisecond), "stop", func() {
+		if err := n.store.Close(); err != nil {
+			if s.p.kind != KindEIO && s.p.kind != KindFull {
+				s.fail(fmt.Errorf("closing the store: %w", err))
+				return
+			}
+			s.trace("close: %v", err)
+		}
+		s.crash(vdisk.KeepAll)
+	})
+}
+
+func isStorageFailed(err error) bool { return errors.Is(err, core.ErrStorageFailed) }

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"millrace/chaos/check"
+	"millrace/core"
+	"millrace/shard"
+)
+
+// settleMax is how long the clients may take to finish once nothing fails any
+// more.
+const settleMax = 60 * core.Second
+
+// settle lets producers finish their windows.
+func (s *Sim) settle() {
+	for _, r := range s.readers {
+		r.stopped = true
+	}
+	busy := func() *lane {
+		i := slices.IndexFunc(s.lanes, func(l *lane) bool { return !l.done && len(l.window) > 0 && !s.isDamaged(l.part) })
+		if i < 0 {
+			return nil
+		}
+		return s.lanes[i]
+	}
+	s.runUntil(s.now+settleMax, func() bool { return s.up() && s.node.registered && busy() == nil })
+	if s.failure != nil {
+		return
+	}
+	if l := busy(); l != nil {
+		s.fail(fmt.Errorf("hang: producer %d of %v still has %d batches without an answer after %v of peace", l.id, l.part.Part, len(l.window), settleMax))
+	}
+	if !s.up() || !s.node.registered {
+		s.fail(fmt.Errorf("hang: the node is not up after %ds of peace", settleMax/core.Second))
+	}
+}
+
+func (s *Sim) isDamaged(p part) bool {
+	return slices.ContainsFunc(s.hist.Damaged, func(d check.Damaged) bool { return d.Part == p.Part }) || s.damageKnown()
+}
+
+// finalReads reads everything that there is after the last start.
+func (s *Sim) finalReads() {
+	s.runUntil(s.now+settleMax, func() bool { return s.up() && s.node.registered })
+	if s.failure != nil {
+		return
+	}
+	if !s.up() || !s.node.registered {
+		s.fail(fmt.Errorf("hang: the node is not up %ds after the last start", settleMax/core.Second))
+		return
+	}
+	s.seeTopics()
+	parts := s.parts()
+	left := len(parts)
+	for _, p := range parts {
+		s.readFinally(p, func() { left-- })
+	}
+	groups := s.finalOffsets()
+	s.runUntil(s.now+settleMax, func() bool { return left == 0 && groups() })
+	if s.failure == nil && left > 0 {
+		s.fail(fmt.Errorf("hang: %d of %d partitions could not be read to their end within %ds", left, len(parts), settleMax/core.Second))
+	}
+	if s.failure == nil && !groups() {
+		s.fail(fmt.Errorf("hang: committed offsets could not be read"))
+	}
+}
+
+// readFinally reads a partition once all that its log has is committed.
+func (s *Sim) readFinally(p part, done func()) {
+	d := &shard.Describe{Partition: p.id}
+	s.connect().send(p.id, 2*core.Second, func(*shardProc) (shard.Request, error) { return d, nil }, func(err error) {
+		if err == nil {
+			err = d.Err
+		}
+		if err != nil && !retriable(err) {
+			s.fail(fmt.Errorf("describing %v: %w", p.Part, err))
+			return
+		}
+		if err != nil && s.damageKnown() && isStorageFailed(err) {
+			s.damaged(p, err)
+			done()
+			return
+		}
+		if err != nil || d.HighWatermark < d.LogEnd {
+			s.after(20*core.Millisecond, func() { s.readFinally(p, done) })
+			return
+		}
+		s.readToEnd(p, d.LogStart, done)
+	})
+}
+
+func (s *Sim) readToEnd(p part, start core.Offset, done func()) {
+	r := s.newReader("final", p, start)
+	r.maxBytes = 1 << 20
+	finish := func() {
+		r.stopped = true
+		last := s.hist.Polls[len(s.hist.Polls)-1]
+		s.stats.Final += int(r.end) - int(last.LogStart)
+		s.hist.Finals = append(s.hist.Finals, check.Final{Part: p.Part, Reader: "final", Start: last.LogStart, End: last.End})
+		done()
+	}
+	r.onRead = func() {
+		if r.next >= r.end {
+			finish()
+		}
+	}
+	r.onFailed = func(error) { done() }
+	r.poll()
+}

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+
+	"millrace/core"
+	"millrace/core/meta"
+	"millrace/raftlog"
+	"millrace/shard"
+)
+
+// Kind is what goes wrong in a history besides crashes.
+type Kind uint8
+
+const (
+	// KindCrash: crashes of the process and power cuts alone.
+	KindCrash Kind = iota
+	// KindFull: the device is full for some of the time.
+	KindFull
+	// KindEIO: reads, writes and syncs fail.
+	KindEIO
+	// KindFlip: stored bytes are damaged while the process is down.
+	KindFlip
+	kinds
+)
+
+func (k Kind) String() string { return [...]string{"crash", "full", "eio", "flip"}[k] }
+
+// KindOf is the kind of a seed's history: half of them have crashes alone.
+func KindOf(seed uint64) Kind {
+	return [...]Kind{KindCrash, KindFull, KindCrash, KindFlip, KindCrash, KindEIO, KindCrash, KindFull}[seed%8]
+}
+
+// params is what a seed decides at the beginning.
+type params struct {
+	kind         Kind
+	duration     core.Tick // of the busy phase
+	crashEvery   core.Tick // mean time between crashes
+	shards       int
+	sectorBytes  int
+	direct       bool
+	arenaBytes   int64
+	journalFile  int64
+	journalSpare int
+	directBytes  int
+	segmentBytes int64
+	segmentMs    int64
+	flushBytes   int64
+	stall        float64
+	topics       int
+	lanes        int
+	consumers    int
+	groups       int
+}
+
+func (s *Sim) drawParams() params {
+	r := s.rng
+	pick := func(v ...int64) int64 { return v[r.IntN(len(v))] }
+	p := params{
+		kind:         KindOf(s.seed),
+		duration:     core.Tick(pick(6, 10, 16, 25)) * core.Second,
+		crashEvery:   core.Tick(pick(1500, 3000, 6000)) * core.Millisecond,
+		shards:       1 + r.IntN(3),
+		sectorBytes:  int(pick(512, 4096)),
+		direct:       r.IntN(2) == 0,
+		arenaBytes:   pick(2, 4, 8) << 20,
+		journalFile:  pick(64, 128, 256) << 10,
+		journalSpare: 1 + r.IntN(2),
+		directBytes:  int(pick(16, 30, 64)) << 10,
+		segmentBytes: pick(24, 64, 200) << 10,
+		segmentMs:    pick(2000, 8000, 3600_000),
+		flushBytes:   pick(8, 32, 100) << 10,
+		topics:       1 + r.IntN(3),
+		lanes:        2 + r.IntN(5),
+		consumers:    1 + r.IntN(3),
+		groups:       r.IntN(3),
+	}
+	if r.IntN(3) == 0 {
+		p.stall = 0.01
+	}
+	return p
+}
+
+func (p params) String() string {
+	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d consumers=%d groups=%d",
+		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.journalFile>>10, p.journalSpare,
+		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.consumers, p.groups)
+}
+
+// topicConfig makes a topic's settings small enough for everything to happen
+// within a short history. segment.bytes and the like are read as given.
+func (s *Sim) topicConfig(_ *meta.Image, t *meta.Topic) shard.TopicConfig {
+	num := func(name string, unset int64) int64 {
+		if v, err := strconv.ParseInt(t.Configs[name], 10, 64); err == nil {
+			return v
+		}
+		return unset
+	}
+	retentionBytes := num("retention.bytes", -1)
+	return shard.TopicConfig{
+		Log: raftlog.LogConfig{
+			SegmentBytes:   num("segment.bytes", s.p.segmentBytes),
+			SegmentMs:      s.p.segmentMs,
+			RetentionBytes: retentionBytes,
+			RetentionMs:    num("retention.ms", -1),
+			FlushBytesMax:  s.p.flushBytes,
+			Delete:         !t.Internal,
+		},
+		MaxMessageBytes:      1 << 20,
+		MinInsyncReplicas:    1,
+		TimestampBeforeMaxMs: 1 << 50,
+		TimestampAfterMaxMs:  1 << 50,
+	}
+}
+
+var limits = shard.Limits{
+	InflightBytesMax:     512 << 10,
+	FetchWaitersMax:      64,
+	ProducersMax:         64,
+	ProducerExpirationMs: 24 * 3600 * 1000,
+	JobsMax:              8,
+}
