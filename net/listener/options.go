@@ -146,7 +146,7 @@ func (o *Options) validate() error {
 		faults = append(faults, fmt.Errorf("%d shards, gnet has at most %d loops", o.Shards, shardsMax))
 	}
 	if o.Logf == nil {
-		faults = append(faults, errors.New("Logf is not set"))
+		faults = append(faults, errors.New("no Logf is set"))
 	}
 	for _, l := range o.Listens {
 		if l.Protocol == SSL && l.TLS == nil {
