@@ -31,7 +31,7 @@ type Options struct {
 	ConfigsMax          int
 
 	// ValidateTopic refuses a topic config by name or value; the error text
-	// goes to the client. nil accepts everything.
+	// goes to the client. topic is the name of the topic. nil accepts everything.
 	ValidateTopic func(topic, name, value string) error
 	// ValidateBroker does so for broker configs; clusterWide says that the
 	// entity is "" (all brokers). nil accepts everything.
