@@ -227,3 +227,25 @@ func TestNewLeaderOfACoordinatorKnowsEverythingCommitted(t *testing.T) {
 		t.Fatalf("a follower has replayed %s", got)
 	}
 }
+
+func TestMetadataIsRebuiltFromItsLogOnDisk(t *testing.T) {
+	c := newCluster(t, 1)
+	var m *counter
+	n := c.nodes[0]
+	n.machine = func(id core.PartitionID, topic string, num int32) StateMachine {
+		m = &counter{}
+		return m
+	}
+	c.start()
+	for i := 1; i <= 10; i++ {
+		n.must(add(core.MetadataPartition, i))
+	}
+	n.crash()
+	n.restart()
+	c.advance(core.Second)
+	question := add(core.MetadataPartition, -1)
+	n.must(question)
+	if question.Command.Reply != 55 || m.led != 1 {
+		t.Fatalf("sum %v after the restart, Lead called %d times", question.Command.Reply, m.led)
+	}
+}

@@ -39,6 +39,7 @@ type Shard struct {
 
 	jobsInflight int
 	jobsQueued   []*raftlog.Job
+	early        []*raftlog.Job // begun by New, for the first turn to hand out
 	maintaining  int
 	maintainJobs []*raftlog.Job
 
@@ -109,6 +110,7 @@ func (s *Shard) startMetadata() error {
 	if len(out.Done) > 0 || out.Image != nil {
 		panic("BUG: the metadata partition has spoken before its election")
 	}
+	s.early = out.Jobs
 	return nil
 }
 
@@ -164,6 +166,10 @@ func (s *Shard) begins(now core.Tick, out *Effects) {
 		panic(fmt.Sprintf("BUG: time goes back from %d to %d", s.now, now))
 	}
 	s.now, s.out = now, out
+	if len(s.early) > 0 {
+		out.Jobs = append(out.Jobs, s.early...)
+		s.early = nil
+	}
 }
 
 // onTimers runs what is due. What a timer arms anew for now waits for the next
