@@ -171,6 +171,7 @@ func (p *shardProc) turn() {
 	}
 	p.sh.Finish(s.now, &p.out)
 	out := &p.out
+	s.trace("shard %d turn: %v -> turn %v, %d jobs, %d done, timer %v", p.id, kindsOf(events), out.Turn != nil, len(out.Jobs), len(out.Done), out.NextTimer)
 	if out.Fatal != nil {
 		s.fatal(out.Fatal)
 		return
@@ -331,4 +332,23 @@ func (n *node) nextJob() int {
 		return urgent[n.s.rng.IntN(len(urgent))]
 	}
 	return n.s.rng.IntN(len(n.jobs))
+}
+
+// kindsOf names the events of a turn for the trace.
+func kindsOf(events []shard.Event) string {
+	var b strings.Builder
+	for i := range events {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		switch ev := &events[i]; ev.Kind {
+		case shard.EventRequest:
+			fmt.Fprintf(&b, "%T", ev.Request)
+		case shard.EventPersisted:
+			fmt.Fprintf(&b, "persisted %d", ev.Turn.Seq)
+		default:
+			b.WriteString([...]string{"request", "cancel", "persisted", "job", "timer", "image", "frame", "node", "shutdown"}[ev.Kind])
+		}
+	}
+	return b.String()
 }
