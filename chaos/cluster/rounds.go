@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"millrace/bench/peers"
+	"millrace/chaos/check"
+)
+
+// tormentor runs rounds of load and faults against one broker.
+type tormentor struct {
+	o      options
+	broker peers.Broker
+	// crash injects the fault and leaves everything ready for a start.
+	crash func() error
+	// bursts are set off in turn right before a fault; none: the steady load.
+	bursts []string
+
+	epochs                int
+	startLongest          time.Duration
+	acked, polled, faults int64
+}
+
+// violations is what the checkers found.
+type violations []check.Violation
+
+func (v violations) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d violations:", len(v))
+	for _, x := range v {
+		fmt.Fprintf(&b, "\n  %v", x)
+	}
+	return b.String()
+}
+
+// run carries out all rounds in epochs; each epoch has topics and a history of
+// its own. Errors: violations, or a broker that does not come back.
+func (t *tormentor) run(ctx context.Context) error {
+	begin := time.Now()
+	if err := t.start(ctx); err != nil {
+		return err
+	}
+	for done := 0; done < t.o.rounds; t.epochs++ {
+		n := min(t.o.epoch, t.o.rounds-done)
+		if err := t.epoch(ctx, n); err != nil {
+			return fmt.Errorf("epoch %d (rounds %d to %d): %w", t.epochs, done+1, done+n, err)
+		}
+		done += n
+		fmt.Printf("%d of %d rounds, %d records acknowledged, %d read, longest start %.1f s, %.0f s\n",
+			done, t.o.rounds, t.acked, t.polled, t.startLongest.Seconds(), time.Since(begin).Seconds())
+	}
+	return nil
+}
+
+func (t *tormentor) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	took, err := t.broker.Start(ctx)
+	t.startLongest = max(t.startLongest, took)
+	return err
+}
+
+// fault crashes the broker, which must be running until then, and starts it.
+func (t *tormentor) fault(ctx context.Context) error {
+	if t.broker.PID() == 0 {
+		return errors.New("the broker ended by itself")
+	}
+	if err := t.crash(); err != nil {
+		return err
+	}
+	t.faults++
+	return t.start(ctx)
+}
+
+func (t *tormentor) epoch(ctx context.Context, rounds int) error {
+	rec := &check.Recorder{}
+	l := newLoad(ctx, t.broker.Addr(), fmt.Sprintf("e%d-", t.epochs), t.o.seed+uint64(t.epochs), rec)
+	defer func() { l.stopSends(); l.stopReads() }()
+	l.lagging = t.o.peer != "millrace"
+	if t.epochs%2 == 1 {
+		// Retention moves the log start while faults happen.
+		l.large.configs = map[string]string{"segment.bytes": "1048576", "retention.bytes": "20000000"}
+	}
+	if err := l.start(); err != nil {
+		return err
+	}
+	plan := t.o.rand(uint64(t.epochs))
+	for round := range rounds {
+		before := l.acked.Load()
+		if !pause(ctx, time.Duration(plan.ExpFloat64()*float64(t.o.every)/2)+t.o.every/2) {
+			return ctx.Err()
+		}
+		if err := t.progress(ctx, l, before); err != nil {
+			return err
+		}
+		t.burst(l, round)
+		pause(ctx, time.Duration(plan.IntN(20_000))*time.Microsecond)
+		if err := t.fault(ctx); err != nil {
+			return err
+		}
+	}
+	before := l.acked.Load()
+	if err := errors.Join(t.progress(ctx, l, before), l.stop()); err != nil {
+		return err
+	}
+	if err := t.fault(ctx); err != nil {
+		return err
+	}
+	if err := t.judge(ctx, l, rec); err != nil {
+		return err
+	}
+	return errors.Join(l.catalogue.clear(ctx), t.complaints())
+}
+
+// progress waits until the clients get records through again; a fault that hits
+// a broker without load would prove nothing.
+func (t *tormentor) progress(ctx context.Context, l *load, before int64) error {
+	for end := time.Now().Add(40 * time.Second); l.acked.Load() < before+20; {
+		if time.Now().After(end) {
+			return errors.New("nothing was acknowledged within 40 s of a start")
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (t *tormentor) burst(l *load, round int) {
+	if len(t.bursts) == 0 {
+		return
+	}
+	switch t.bursts[round%len(t.bursts)] {
+	case "create":
+		l.catalogue.burst(false)
+	case "delete":
+		l.catalogue.burst(true)
+	case "roll":
+		// A quarter of a second's worth of records at once: several segments.
+		l.bursts.Add(1)
+	}
+}
+
+// judge reads everything once more and checks the history.
+func (t *tormentor) judge(ctx context.Context, l *load, rec *check.Recorder) error {
+	for _, topic := range []topicSpec{l.small, l.plain, l.large} {
+		if err := l.readAll(ctx, topic); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(l.observeGroup(ctx, 20*time.Second), l.catalogue.finalView(ctx)); err != nil {
+		return err
+	}
+	if f := l.fault.Load(); f != nil {
+		return errors.New(*f)
+	}
+	t.acked += l.acked.Load()
+	t.polled += l.polled.Load()
+	if l.commits.Load() == 0 {
+		return errors.New("the group committed nothing in the whole epoch")
+	}
+	if found := check.All(rec.History()); len(found) > 0 {
+		return violations(found)
+	}
+	return nil
+}
+
+// complaints looks for panics in what our broker printed.
+func (t *tormentor) complaints() error {
+	if t.o.peer != "millrace" {
+		return nil
+	}
+	b, err := os.ReadFile(t.broker.LogPath())
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(b)) {
+		for _, word := range []string{"BUG:", "FATAL:", "panic:", "fatal error:"} {
+			if strings.Contains(line, word) {
+				return fmt.Errorf("the broker printed: %s", strings.TrimSpace(line))
+			}
+		}
+	}
+	return nil
+}
+
+// workdir makes a fresh folder for one run.
+func workdir(o options, name string) (string, error) {
+	dir := filepath.Join(o.dir, name)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// kill is the subcommand.
+func kill(ctx context.Context, o options) error {
+	dir, err := workdir(o, "kill")
+	if err != nil {
+		return err
+	}
+	b, err := o.newBroker(dir, "")
+	if err != nil {
+		return err
+	}
+	defer b.Kill()
+	t := &tormentor{o: o, broker: b, crash: b.Kill, bursts: []string{"", "create", "delete", "roll"}}
+	return conclude(t, dir, t.run(ctx))
+}
+
+// conclude reports a run and removes the folder of one that went well.
+func conclude(t *tormentor, dir string, err error) error {
+	var found violations
+	lost := errors.As(err, &found) && slicesContainLoss(found)
+	switch {
+	case t.o.expectLoss && lost:
+		fmt.Printf("as expected, the checker found loss: %v\n", found[0])
+		return nil
+	case t.o.expectLoss:
+		return fmt.Errorf("no loss was found, though --expect-loss asked for one: %w", err)
+	case err != nil:
+		return fmt.Errorf("%w\nseed %d; log %s, data %s", err, t.o.seed, t.broker.LogPath(), t.broker.DataDir())
+	}
+	fmt.Printf("%d faults, %d records acknowledged, %d read: no violation\n", t.faults, t.acked, t.polled)
+	return errors.Join(t.broker.Kill(), os.RemoveAll(dir))
+}
+
+func slicesContainLoss(found violations) bool {
+	for _, v := range found {
+		if v.Kind == check.KindLost || v.Kind == check.KindUnseen {
+			return true
+		}
+	}
+	return false
+}
