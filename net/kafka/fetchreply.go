@@ -102,7 +102,7 @@ func (f *fetch) encodePart(e *fetchReply, it *fetchItem) (leader bool) {
 	res := f.result(it)
 	if res == nil {
 		res = &shard.FetchPart{}
-	} else if it.code == codeNone || it.code == codeOffsetOutOfRange {
+	} else if it.code == codeNone {
 		high, stable, start = res.HighWatermark, res.LastStable, res.LogStart
 	}
 	e.int32(it.want.num)
@@ -112,8 +112,8 @@ func (f *fetch) encodePart(e *fetchReply, it *fetchItem) (leader bool) {
 	if v >= 5 {
 		e.int64(int64(start))
 	}
-	if f.req.IsolationLevel == 1 {
-		e.length(0) // no aborted transactions: batches of transactions are not taken
+	if it.shard < 0 || f.req.IsolationLevel == 1 && it.code == codeNone {
+		e.length(0) // none: batches of transactions are not taken
 	} else {
 		e.length(-1)
 	}

@@ -141,6 +141,9 @@ func (r *Request) findTopic(im *meta.Image, in *kmsg.MetadataRequestTopic, req *
 	rt.ErrorCode, rt.Topic, rt.TopicID = code, in.Topic, in.TopicID
 	if in.Topic != nil {
 		rt.TopicID = [16]byte{}
+		if req.IncludeTopicAuthorizedOperations {
+			rt.AuthorizedOperations = topicOperations
+		}
 	}
 	return rt
 }

@@ -9,7 +9,9 @@ import (
 )
 
 const (
-	produceFirstServed  = 3  // lower versions are advertised and refused
+	// Lower versions are advertised, since librdkafka takes a broker without them
+	// for one without compression, and close the connection, as in Kafka.
+	produceFirstServed  = 3
 	produceFlexible     = 9  // KIP-482
 	produceRecordErrors = 8  // KIP-467
 	produceLeaderTags   = 10 // KIP-951
@@ -50,7 +52,7 @@ type producePart struct {
 // serveProduce answers Produce.
 func serveProduce(r *Request) {
 	if r.Version < produceFirstServed {
-		replyProduceUnsupported(r)
+		r.CloseConn(fmt.Sprintf("Produce version %d is advertised and not served: the oldest is %d", r.Version, produceFirstServed))
 		return
 	}
 	p := &produce{r: r}
@@ -120,7 +122,7 @@ func (part *producePart) check(r *Request, begin, end int) {
 	b, rest, err := core.NextBatch(r.Payload[begin:end])
 	switch {
 	case err != nil:
-		part.refuse(ErrorCode(err), err.Error())
+		part.refuse(codeInvalidRecord, err.Error()) // not one whole batch
 	case len(rest) > 0:
 		part.refuse(codeInvalidRecord, "a produce request may hold exactly one record batch per partition")
 	case b.Codec() == 4 && r.Version < produceZstd:
@@ -306,12 +308,4 @@ func (part *producePart) encode(e *encoder, version int16) (leader bool) {
 	}
 	e.noTags()
 	return false
-}
-
-// replyProduceUnsupported answers the versions that are only advertised:
-// librdkafka takes a minimum of 3 for a broker without compression (KIP-896).
-// The body is that of the version, with no topics: those of the request hold
-// records in formats that are not served.
-func replyProduceUnsupported(r *Request) {
-	r.CloseConn(fmt.Sprintf("Produce version %d is not served: the oldest is %d", r.Version, produceFirstServed))
 }
