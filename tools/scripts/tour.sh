@@ -8,14 +8,20 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
-broker=
+broker= current=
+
+# end GROUP: stops a process group that this script started.
+end() {
+  if [ -n "$1" ] && kill -TERM -- "-$1" 2>/dev/null; then
+    wait "$1" || true
+  fi
+}
 
 finish() {
   local code=$?
   trap - EXIT
-  if [ -n "$broker" ] && kill -TERM -- "-$broker" 2>/dev/null; then
-    wait "$broker" || true
-  fi
+  end "$current"
+  end "$broker"
   if [ $code -ne 0 ]; then
     echo "--- what make run printed"
     tail -n 40 "$work/broker.log" 2>/dev/null || true
@@ -80,11 +86,15 @@ for block in "$work"/blocks/*.sh; do
     done
     continue
   fi
-  if ! timeout 300 bash -euo pipefail "$block" >"$work/out" 2>"$work/err" </dev/null; then
+  setsid timeout --foreground 300 bash -euo pipefail "$block" >"$work/out" 2>"$work/err" </dev/null &
+  current=$!
+  if ! wait "$current"; then
     echo "    FAILED:"
     cat "$work/out" "$work/err"
     exit 1
   fi
+  end "$current"
+  current=
   expected=${block%.sh}.txt
   if [ -e "$expected" ] && ! same "$expected" "$work/out"; then
     echo "    The README says:"
