@@ -21,17 +21,17 @@ func Diff(old, new *Image, fn func(before, after *Topic)) {
 		return
 	}
 	for i := range topicBuckets {
-		was, is := bucketOf(old.topics.byName, i), bucketOf(new.topics.byName, i)
+		was, is := old.topics.byName.bucket(i), new.topics.byName.bucket(i)
 		if was == is {
 			continue
 		}
-		for name, before := range was.topics() {
-			if after := is.topics()[name]; after != before {
+		for name, before := range was.entries() {
+			if after := is.entries()[name]; after != before {
 				changed = append(changed, pair{before, after})
 			}
 		}
-		for name, after := range is.topics() {
-			if _, ok := was.topics()[name]; !ok {
+		for name, after := range is.entries() {
+			if _, ok := was.entries()[name]; !ok {
 				changed = append(changed, pair{nil, after})
 			}
 		}
@@ -53,18 +53,9 @@ func Diff(old, new *Image, fn func(before, after *Topic)) {
 	}
 }
 
-type nameBucketOf struct{ b *bucket[string, *Topic] }
-
-func bucketOf(t *table[string, *Topic], i int) nameBucketOf {
-	if t == nil {
-		return nameBucketOf{}
-	}
-	return nameBucketOf{t[i]}
-}
-
-func (n nameBucketOf) topics() map[string]*Topic {
-	if n.b == nil {
+func (b *bucket[K, V]) entries() map[K]V {
+	if b == nil {
 		return nil
 	}
-	return n.b.m
+	return b.m
 }

@@ -8,21 +8,38 @@ import (
 	"millrace/core"
 )
 
-const topicBuckets = 256
+const (
+	// An edit copies a root, a node and a bucket, which is one of topicBuckets:
+	// of 10,000 topics ten share it.
+	fanout       = 32
+	topicBuckets = fanout * fanout
+	pageSlots    = 64
+)
 
 // bucket is one part of a table. It is never changed once its Image is
 // published, so two Images that share a bucket agree on what is in it.
 type bucket[K comparable, V any] struct{ m map[K]V }
 
-type table[K comparable, V any] [topicBuckets]*bucket[K, V]
+type node[K comparable, V any] [fanout]*bucket[K, V]
+
+// table is a tree of two levels over the buckets. Nodes are shared like buckets.
+type table[K comparable, V any] [fanout]*node[K, V]
+
+// bucket is nil where nothing is.
+func (t *table[K, V]) bucket(i int) *bucket[K, V] {
+	if t == nil || t[i/fanout] == nil {
+		return nil
+	}
+	return t[i/fanout][i%fanout]
+}
 
 func (t *table[K, V]) get(i int, k K) (V, bool) {
-	if t == nil || t[i] == nil {
-		var zero V
-		return zero, false
+	if b := t.bucket(i); b != nil {
+		v, ok := b.m[k]
+		return v, ok
 	}
-	v, ok := t[i].m[k]
-	return v, ok
+	var zero V
+	return zero, false
 }
 
 // topicTable is a persistent hash table: an edit copies the buckets that it
@@ -31,10 +48,17 @@ func (t *table[K, V]) get(i int, k K) (V, bool) {
 type topicTable struct {
 	byName *table[string, *Topic]
 	byID   *table[core.TopicID, *Topic]
-	// ids maps a PartitionID to its place.
-	ids        *table[core.PartitionID, Place]
+	// pages maps a PartitionID to its place: IDs are handed out in order, so
+	// that those of one topic fill pages.
+	pages      *table[core.PartitionID, *page]
 	count      int
 	partitions int
+}
+
+// page holds the places of pageSlots partitions, by ID modulo pageSlots.
+type page struct {
+	slots [pageSlots]Place // Topic is nil where there is none
+	used  int
 }
 
 // Place says where a PartitionID lives.
@@ -61,11 +85,8 @@ func nameBucket(name string) int {
 // underscores: metric names do not tell the two apart. nil if there is none;
 // of several the first in order of names.
 func (im *Image) Colliding(name string) *Topic {
-	if im.topics.byName == nil || !strings.ContainsAny(name, "._") {
-		return nil
-	}
-	b := im.topics.byName[nameBucket(name)]
-	if b == nil {
+	b := im.topics.byName.bucket(nameBucket(name))
+	if b == nil || !strings.ContainsAny(name, "._") {
 		return nil
 	}
 	flat := strings.ReplaceAll(name, ".", "_")
@@ -78,8 +99,9 @@ func (im *Image) Colliding(name string) *Topic {
 	return found
 }
 
-func idBucket(id core.TopicID) int            { return int(id[15]) }
-func partitionBucket(id core.PartitionID) int { return int(id % topicBuckets) }
+func idBucket(id core.TopicID) int                { return (int(id[14])<<8 | int(id[15])) % topicBuckets }
+func pageOf(id core.PartitionID) core.PartitionID { return id / pageSlots }
+func pageBucket(n core.PartitionID) int           { return int(n % topicBuckets) }
 
 // Topic finds a topic by name; nil if there is none.
 func (im *Image) Topic(name string) *Topic {
@@ -104,7 +126,13 @@ func (im *Image) Partition(topic string, num int32) *Partition {
 
 // Locate finds the topic and number of a PartitionID.
 func (im *Image) Locate(id core.PartitionID) (Place, bool) {
-	return im.topics.ids.get(partitionBucket(id), id)
+	n := pageOf(id)
+	pg, ok := im.topics.pages.get(pageBucket(n), n)
+	if !ok {
+		return Place{}, false
+	}
+	p := pg.slots[id%pageSlots]
+	return p, p.Topic != nil
 }
 
 // TopicCount is the number of topics, PartitionCount that of all partitions.
@@ -116,12 +144,10 @@ func (im *Image) PartitionCount() int { return im.topics.partitions }
 // Topics lists all topics in order of their names.
 func (im *Image) Topics() []*Topic {
 	out := make([]*Topic, 0, im.topics.count)
-	if im.topics.byName != nil {
-		for _, b := range im.topics.byName {
-			if b != nil {
-				for _, t := range b.m {
-					out = append(out, t)
-				}
+	for i := range topicBuckets {
+		if b := im.topics.byName.bucket(i); b != nil {
+			for _, t := range b.m {
+				out = append(out, t)
 			}
 		}
 	}
@@ -151,8 +177,15 @@ type Edit struct {
 	// replaces maps and slices rather than writing into them.
 	Image *Image
 
-	names, topicIDs, partitionIDs [topicBuckets]bool // buckets copied so far
-	copied                        bool               // the tables themselves
+	names, topicIDs, pages copies
+	ownPages               map[core.PartitionID]bool
+	copied                 bool // the roots
+}
+
+// copies says which buckets and nodes of a table an Edit has copied.
+type copies struct {
+	buckets [topicBuckets / 64]uint64
+	nodes   uint32
 }
 
 // Edit starts a new Image that equals im.
@@ -176,7 +209,11 @@ func (e *Edit) Put(t *Topic) {
 	own(tt.byName, &e.names, nameBucket(t.Name))[t.Name] = t
 	own(tt.byID, &e.topicIDs, idBucket(t.ID))[t.ID] = t
 	for _, p := range t.Partitions {
-		own(tt.ids, &e.partitionIDs, partitionBucket(p.ID))[p.ID] = Place{t, p.Num}
+		pg := e.ownPage(p.ID)
+		if pg.slots[p.ID%pageSlots].Topic == nil {
+			pg.used++
+		}
+		pg.slots[p.ID%pageSlots] = Place{t, p.Num}
 	}
 	tt.count++
 	tt.partitions += len(t.Partitions)
@@ -193,7 +230,13 @@ func (e *Edit) Remove(name string) {
 	delete(own(tt.byName, &e.names, nameBucket(name)), name)
 	delete(own(tt.byID, &e.topicIDs, idBucket(t.ID)), t.ID)
 	for _, p := range t.Partitions {
-		delete(own(tt.ids, &e.partitionIDs, partitionBucket(p.ID)), p.ID)
+		pg := e.ownPage(p.ID)
+		pg.slots[p.ID%pageSlots] = Place{}
+		if pg.used--; pg.used == 0 {
+			n := pageOf(p.ID)
+			delete(own(tt.pages, &e.pages, pageBucket(n)), n)
+			delete(e.ownPages, n)
+		}
 	}
 	tt.count--
 	tt.partitions -= len(t.Partitions)
@@ -204,8 +247,25 @@ func (e *Edit) copyTables() {
 		return
 	}
 	tt := &e.Image.topics
-	tt.byName, tt.byID, tt.ids = copyTable(tt.byName), copyTable(tt.byID), copyTable(tt.ids)
+	tt.byName, tt.byID, tt.pages = copyTable(tt.byName), copyTable(tt.byID), copyTable(tt.pages)
+	e.ownPages = make(map[core.PartitionID]bool)
 	e.copied = true
+}
+
+// ownPage returns the page of a PartitionID to write into, after copying it if
+// the Edit has not yet.
+func (e *Edit) ownPage(id core.PartitionID) *page {
+	n, tt := pageOf(id), &e.Image.topics
+	if e.ownPages[n] {
+		return tt.pages.bucket(pageBucket(n)).m[n]
+	}
+	next := new(page)
+	if old, ok := tt.pages.get(pageBucket(n), n); ok {
+		*next = *old
+	}
+	own(tt.pages, &e.pages, pageBucket(n))[n] = next
+	e.ownPages[n] = true
+	return next
 }
 
 func copyTable[K comparable, V any](t *table[K, V]) *table[K, V] {
@@ -216,18 +276,28 @@ func copyTable[K comparable, V any](t *table[K, V]) *table[K, V] {
 	return next
 }
 
-// own returns bucket i to write into, after copying it if the Edit has not yet.
-func own[K comparable, V any](t *table[K, V], copied *[topicBuckets]bool, i int) map[K]V {
-	if !copied[i] {
-		copied[i] = true
+// own returns bucket i to write into, after copying it and what leads to it if
+// the Edit has not yet.
+func own[K comparable, V any](t *table[K, V], c *copies, i int) map[K]V {
+	n := i / fanout
+	if c.nodes&(1<<n) == 0 {
+		c.nodes |= 1 << n
+		next := new(node[K, V])
+		if t[n] != nil {
+			*next = *t[n]
+		}
+		t[n] = next
+	}
+	if c.buckets[i/64]&(1<<(i%64)) == 0 {
+		c.buckets[i/64] |= 1 << (i % 64)
 		next := &bucket[K, V]{}
-		if t[i] != nil {
-			next.m = maps.Clone(t[i].m)
+		if old := t[n][i%fanout]; old != nil {
+			next.m = maps.Clone(old.m)
 		}
 		if next.m == nil {
 			next.m = make(map[K]V, 1)
 		}
-		t[i] = next
+		t[n][i%fanout] = next
 	}
-	return t[i].m
+	return t[n][i%fanout].m
 }
