@@ -9,7 +9,6 @@ type fifo[T any] struct {
 func (q *fifo[T]) len() int       { return len(q.items) - q.head }
 func (q *fifo[T]) at(i int) *T    { return &q.items[q.head+i] }
 func (q *fifo[T]) push(v T)       { q.items = append(q.items, v) }
-func (q *fifo[T]) slice() []T     { return q.items[q.head:] }
 func (q *fifo[T]) truncate(n int) { clear(q.items[q.head+n:]); q.items = q.items[:q.head+n] }
 
 // popFront drops n elements and gives memory back once most of it is unused.

@@ -188,14 +188,6 @@ type segmentWriter struct {
 }
 
 func (sw *segmentWriter) write(r *fileReader, g *flushSegment) error {
-	at := g.info.bytes
-	sw.from = alignDown(at)
-	if at > sw.from && g.items[0].p.seg == 0 {
-		if err := readFull(sw.f, sw.buf[:BlockBytes], sw.from); err != nil {
-			return fmt.Errorf("reading the last block: %w", err)
-		}
-		sw.n = int(at - sw.from)
-	}
 	var ps []piece
 	for i := range g.items {
 		ps = append(ps, g.items[i].p)
@@ -206,13 +198,14 @@ func (sw *segmentWriter) write(r *fileReader, g *flushSegment) error {
 			if err := sw.flush(); err != nil {
 				return err
 			}
-			sw.from = it.pos + int64(it.p.n)
 			continue
 		}
 		if sw.n == 0 {
-			sw.from = it.pos
+			if err := sw.begin(it.pos); err != nil {
+				return err
+			}
 		}
-		if it.pos != sw.from+int64(sw.n) || sw.from%BlockBytes != 0 {
+		if it.pos != sw.from+int64(sw.n) {
 			panic(fmt.Sprintf("BUG: a flush jumps from %d+%d to %d", sw.from, sw.n, it.pos))
 		}
 		if err := sw.copy(r, ps[i:]); err != nil {
@@ -220,6 +213,19 @@ func (sw *segmentWriter) write(r *fileReader, g *flushSegment) error {
 		}
 	}
 	return sw.flush()
+}
+
+// begin starts to write at a position, keeping what is before it in its block.
+func (sw *segmentWriter) begin(pos int64) error {
+	sw.from = alignDown(pos)
+	sw.n = int(pos - sw.from)
+	if sw.n == 0 {
+		return nil
+	}
+	if err := readFull(sw.f, sw.buf[:BlockBytes], sw.from); err != nil {
+		return fmt.Errorf("reading the last block: %w", err)
+	}
+	return nil
 }
 
 // copy takes in one piece, writing whenever the buffer is full.
@@ -254,7 +260,8 @@ func (sw *segmentWriter) flush() error {
 	if _, err := sw.f.WriteAt(sw.buf[:size], sw.from); err != nil {
 		return err
 	}
-	sw.from, sw.n = sw.from+int64(sw.n), 0
+	sw.n = 0
+	sw.from += int64(size)
 	return nil
 }
 

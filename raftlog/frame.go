@@ -58,7 +58,7 @@ func decodeFileHeader(block []byte) (h fileHeader, err error) {
 		return h, errors.New("the header's checksum does not match")
 	}
 	if v := le.Uint16(block[8:]); v != formatVersion {
-		return h, fmt.Errorf("journal format version %d, this program reads %d", v, formatVersion)
+		return h, fmt.Errorf("%w: journal format %d, this program reads %d", ErrOtherVersion, v, formatVersion)
 	}
 	return fileHeader{Instance: le.Uint64(block[16:]), Seq: le.Uint64(block[24:])}, nil
 }

@@ -17,7 +17,6 @@ type commitState struct {
 
 	frame      writer // header space and payload
 	frameReady bool   // encoded and not yet written
-	sections   int
 	marks      []mark
 	groups     bloom
 	prev       [frameBlooms]bloom
@@ -132,6 +131,9 @@ func (j *Journal) finishTurns() []*Turn {
 	done := slices.Clone(w.pending[:n])
 	for _, t := range done {
 		t.release()
+		if t.firstFile == 0 { // it was empty
+			t.firstFile = ordNone
+		}
 		u := &w.unacked[t.Shard]
 		u.seqs = append(u.seqs, t.Seq)
 		u.files = append(u.files, t.firstFile)

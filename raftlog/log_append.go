@@ -108,7 +108,7 @@ func (l *Log) truncate(i core.Index) {
 	}
 	l.next = l.metas.at(n).baseOffset
 	l.metas.truncate(n)
-	if i <= l.bufBase {
+	if i <= l.bufBase || l.bufs.len() == 0 {
 		l.releaseBufs(l.bufs.len())
 		l.bufBase = i
 	} else if keep := int(i - l.bufBase); keep < l.bufs.len() {
@@ -356,19 +356,19 @@ func (l *Log) repin() {
 	if m := l.meta(max(l.stateFlushed+1, l.metaBase)); m != nil && m.file != 0 && l.stateFlushed < l.last {
 		pin = min(pin, m.file)
 	}
+	l.movePin(pin)
+}
+
+// movePin changes what the pin table counts the log under; 0 is nothing.
+func (l *Log) movePin(pin uint32) {
 	if pin == l.pin {
 		return
 	}
 	if pin != 0 {
 		l.set.pins.add(pin)
 	}
-	l.unpin()
-	l.pin = pin
-}
-
-func (l *Log) unpin() {
 	if l.pin != 0 {
 		l.set.pins.remove(l.pin)
-		l.pin = 0
 	}
+	l.pin = pin
 }

@@ -158,7 +158,7 @@ func (s *LogSet) Done(t *Turn) {
 		tl := &t.logs[i]
 		if tl.deleted {
 			tl.log.tombstoned = true
-			tl.log.unpin()
+			tl.log.movePin(tl.stateFile) // until its files are gone
 			tl.log.tryRemoveDir()
 		} else if !tl.log.closed {
 			tl.log.done(tl)
@@ -182,6 +182,7 @@ func (s *LogSet) Done(t *Turn) {
 // has room for n more bytes; their entries stay readable from journal or
 // segment. It returns false when everything left is still being written.
 func (s *LogSet) Evict(n int) bool {
+	need := (int64(n) + arena.ChunkBytes - 1) &^ (arena.ChunkBytes - 1)
 	for s.cache.len() > 0 {
 		ref := *s.cache.at(0)
 		l := s.logs[ref.id]
@@ -189,7 +190,7 @@ func (s *LogSet) Evict(n int) bool {
 			s.cache.popFront(1)
 			continue
 		}
-		if ref.index > l.durable {
+		if ref.index > min(l.durable, l.collected) {
 			return false
 		}
 		s.cache.popFront(1)
@@ -198,7 +199,7 @@ func (s *LogSet) Evict(n int) bool {
 			a = b.Arena()
 		}
 		l.dropBufs(ref.index + 1)
-		if a != nil && a.Room() >= int64(n) {
+		if a != nil && a.Room() >= need {
 			return true
 		}
 	}

@@ -379,5 +379,10 @@ func (w *removeWork) finish(j *Job) {
 	if j.Err != nil {
 		w.l.set.store.opts.Logf("removing files of partition %d: %v; trying again later", w.l.id, j.Err)
 		w.l.set.removals = append(w.l.set.removals, w.removal)
+		return
+	}
+	if w.whole {
+		w.l.movePin(0)
+		w.l.set.oldest.Store(w.l.set.pins.oldest())
 	}
 }

@@ -29,6 +29,8 @@ type memFS struct {
 	syncs   int
 	opened  int
 	noSpace bool
+	// onOp runs before each write, sync, create, rename and removal.
+	onOp func()
 }
 
 const sectorBytes = 512
@@ -49,6 +51,9 @@ func newMemFS(t testing.TB) *memFS {
 }
 
 func (m *memFS) check(op, name string) error {
+	if m.onOp != nil && op != "read" && op != "open" {
+		m.onOp()
+	}
 	if m.fail != nil {
 		return m.fail(op, name)
 	}
@@ -180,10 +185,8 @@ func (m *memFS) Space() (free, total int64, err error) {
 func (m *memFS) Direct() bool { return true }
 
 // crash returns what is left after a power cut: names that were synced, and of
-// each file what was synced plus a random part of the rest.
+// each file what was synced plus a random part of the rest. onOp may call it.
 func (m *memFS) crash(r *rand.Rand) *memFS {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	c := newMemFS(m.t)
 	for d := range m.dirs {
 		c.dirs[d] = true

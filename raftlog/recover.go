@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -48,6 +49,11 @@ func Open(fs FS, opts Options, shardOf func(core.PartitionID) core.ShardID) (*St
 	if err := r.install(shardOf); err != nil {
 		return nil, nil, errors.Join(err, j.close())
 	}
+	if r.first == 0 {
+		if err := j.begin(); err != nil {
+			return nil, nil, errors.Join(err, j.close())
+		}
+	}
 	s.CheckSpace()
 	return s, rec, nil
 }
@@ -64,6 +70,18 @@ func (s *Store) newJournal() *Journal {
 	j.w.lastOf = map[core.PartitionID]uint64{}
 	s.journal = j
 	return j
+}
+
+// begin writes the first frame of a new journal, without sections: from then on
+// an empty journal beside partitions is a loss.
+func (j *Journal) begin() error {
+	j.encodeFrame()
+	if err := j.writeFrame(); err != nil {
+		return fmt.Errorf("beginning the journal: %w", err)
+	}
+	j.placeMarks()
+	j.w.frameReady = false
+	return nil
 }
 
 // openIdentity reads or makes millrace.meta and the directories.
@@ -159,9 +177,33 @@ func (r *replay) openFiles() (files []*jfile, err error) {
 			return files, fmt.Errorf("opening a journal file: %w", err)
 		}
 		files = append(files, &jfile{seq: seq, f: f})
+		if err := r.checkHeader(f, path); err != nil {
+			return files, err
+		}
 		r.j.nextSeq.Store(max(r.j.nextSeq.Load(), seq))
 	}
 	return files, nil
+}
+
+// checkHeader refuses files of other journals. A header that cannot be read is
+// either not yet written or damaged: then the frames are looked at, under the
+// identity that the file's name gives.
+func (r *replay) checkHeader(f File, path string) error {
+	block := AlignedBuf(BlockBytes)
+	defer freeAligned(block)
+	if err := readFull(f, block, 0); errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	h, err := decodeFileHeader(block)
+	switch {
+	case errors.Is(err, ErrOtherVersion):
+		return fmt.Errorf("%s: %w", path, err)
+	case err == nil && h.Instance != r.j.instance:
+		return fmt.Errorf("%w: %s is of another journal; move it away", ErrOtherNode, path)
+	}
+	return nil
 }
 
 // orderFiles finds the first frame of each file, and sorts the files by it.

@@ -26,7 +26,6 @@ type groupReplay struct {
 	headers    []byte   // BatchHeaderBytes for each entry; zero where it is no batch
 	extents    []extent
 
-	seen      bool
 	lastFrame uint64
 	lost      uint64 // the newest frame of ours known to be unreadable
 	problem   string
@@ -202,7 +201,6 @@ func (r *replay) install(shardOf func(core.PartitionID) core.ShardID) error {
 			}
 		}
 	}
-	live := map[string]bool{}
 	for _, id := range r.order {
 		g := r.groups[id]
 		if !g.deleted {
@@ -211,7 +209,6 @@ func (r *replay) install(shardOf func(core.PartitionID) core.ShardID) error {
 		if g.deleted || g.lastFrame < r.last.Oldest {
 			continue // deleted: nothing of it is needed
 		}
-		live[partitionBase(id)] = true
 		g.settle()
 		shard := shardOf(id)
 		if shard < 0 || int(shard) >= len(r.s.sets) {
@@ -228,7 +225,7 @@ func (r *replay) install(shardOf func(core.PartitionID) core.ShardID) error {
 		set.oldest.Store(set.pins.oldest())
 	}
 	r.j.refreshMin()
-	return r.removeStrangers(live)
+	return r.removeDeleted()
 }
 
 // log makes the Log of a group.
@@ -274,9 +271,10 @@ func (g *groupReplay) log(set *LogSet) *Log {
 	return l
 }
 
-// removeStrangers deletes the directories of partitions that are no more: a
-// crash came between their tombstone and their removal.
-func (r *replay) removeStrangers(live map[string]bool) error {
+// removeDeleted removes the directories of partitions whose tombstone is in the
+// journal: it is kept there until they are gone. Any other directory that no
+// group owns is left alone; without a tombstone nothing proves that it may go.
+func (r *replay) removeDeleted() error {
 	names, err := r.s.fs.List(partitionsDir)
 	if err != nil && !errors.Is(err, ErrNotExist) {
 		return fmt.Errorf("listing the partitions: %w", err)
@@ -284,12 +282,12 @@ func (r *replay) removeStrangers(live map[string]bool) error {
 	if len(names) > 0 && r.first == 0 {
 		return fmt.Errorf("%w: %s has partitions, but the journal is empty", ErrNotEmpty, partitionsDir)
 	}
-	if len(r.s.lost) > 0 {
-		return nil // they may not be strangers
-	}
-	for _, name := range names {
-		if !live[name] {
-			if err := removeDir(r.s.fs, partitionsDir+"/"+name); err != nil {
+	for _, id := range r.order {
+		if !r.groups[id].deleted {
+			continue
+		}
+		if _, found := slices.BinarySearch(names, partitionBase(id)); found {
+			if err := removeDir(r.s.fs, partitionDir(id)); err != nil {
 				return fmt.Errorf("removing a deleted partition: %w", err)
 			}
 		}
