@@ -57,14 +57,15 @@ func (c *Controller) validate(r *resource, name, value string) *refusal {
 	if len(value) > c.opts.ConfigValueBytesMax {
 		return refuse(kerr.InvalidConfig, "The configuration %s cannot be set because its value has %d bytes, the maximum is %d", name, len(value), c.opts.ConfigValueBytesMax)
 	}
-	var err error
 	if r.kind == resourceTopic {
-		err = c.opts.ValidateTopic(r.topic, name, value)
-	} else {
-		err = c.opts.ValidateBroker(name, value, r.kind == resourceCluster)
+		if err := c.opts.ValidateTopic(r.topic, name, value); err != nil {
+			return refuse(kerr.InvalidConfig, "%s", err)
+		}
+		return nil
 	}
-	if err != nil {
-		return refuse(kerr.InvalidConfig, "%s", err)
+	// Kafka's brokers, not its controller, check these, with another code.
+	if err := c.opts.ValidateBroker(name, value, r.kind == resourceCluster); err != nil {
+		return refuse(kerr.InvalidRequest, "%s", err)
 	}
 	return nil
 }

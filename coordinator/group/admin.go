@@ -63,9 +63,9 @@ func (g *liveGroup) describe(out *kmsg.DescribeGroupsResponseGroup) {
 	for _, mb := range g.members {
 		om := kmsg.NewDescribeGroupsResponseGroupMember()
 		om.MemberID, om.InstanceID, om.ClientID, om.ClientHost = mb.id, mb.instanceID(), mb.clientID, mb.clientHost
-		om.ProtocolMetadata, om.MemberAssignment = []byte{}, []byte{}
+		om.ProtocolMetadata, om.MemberAssignment = []byte{}, mb.assignment
 		if g.state == stateStable {
-			om.ProtocolMetadata, om.MemberAssignment = mb.metadata(g.protocol), mb.assignment
+			om.ProtocolMetadata = mb.metadata(g.protocol)
 		}
 		out.Members = append(out.Members, om)
 	}

@@ -34,7 +34,10 @@ func (m *Machine) sessionEnded(g *liveGroup, mb *member) {
 // removeMember takes a member out; afterLeave has to follow once all that leave
 // are out. A new member that is still there joins again when it is answered so.
 func (m *Machine) removeMember(g *liveGroup, mb *member) {
-	m.answerJoin(mb, kerr.UnknownMemberID.Code)
+	if cmd := mb.join; cmd != nil {
+		mb.join = nil
+		m.reply(cmd, joinError(cmd.Body.(*kmsg.JoinGroupRequest), kerr.UnknownMemberID.Code, ""))
+	}
 	m.answerSync(mb, kerr.UnknownMemberID.Code)
 	m.timers.cancel(mb.session)
 	g.drop(mb)
