@@ -16,6 +16,7 @@ type change struct {
 	bytes         int
 	state         state // its image is set by seal; before that see edit
 	edit          *meta.Edit
+	previous      *meta.Image // see Controller.previous
 	newPartitions []core.PartitionID
 }
 
@@ -121,12 +122,29 @@ func (ch *change) replayTopic(d decoded) {
 			}
 		}
 	}
-	for _, p := range t.Partitions {
+	for i, p := range t.Partitions {
 		if p.Leader == nil {
-			p.Leader = new(meta.LeaderCell)
+			t.Partitions[i] = ch.known(p)
 		}
 	}
 	ch.edit.Put(t)
+}
+
+// known gives a partition the object, or at least the LeaderCell, that it had
+// before a Reset; a new one gets a new cell.
+func (ch *change) known(p *meta.Partition) *meta.Partition {
+	if ch.previous != nil {
+		if at, ok := ch.previous.Locate(p.ID); ok {
+			was := at.Topic.Partitions[at.Num]
+			if was.Num == p.Num && samePartition(was, p) {
+				return was
+			}
+			p.Leader = was.Leader
+			return p
+		}
+	}
+	p.Leader = new(meta.LeaderCell)
+	return p
 }
 
 func samePartition(a, b *meta.Partition) bool {

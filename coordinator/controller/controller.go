@@ -20,6 +20,11 @@ type Controller struct {
 	state state
 	next  core.Offset // after the last record replayed
 
+	// previous is the last Image before a Reset: until the next Lead, partitions
+	// that are replayed again take their objects from it, because the shards
+	// hold on to their LeaderCells.
+	previous *meta.Image
+
 	// Volatile; of a leader.
 	leading  bool
 	ids      idSource
@@ -44,6 +49,9 @@ func New(o Options) *Controller {
 
 // Reset forgets all replicated state.
 func (c *Controller) Reset() {
+	if c.state.image != nil && c.state.image.TopicCount() > 0 {
+		c.previous = c.state.image
+	}
 	c.state = state{image: &meta.Image{Controller: core.NoNode}, nextPartition: core.FirstPartition}
 	c.next, c.leading, c.prepared = 0, false, nil
 	c.rewrite.reset()
@@ -113,6 +121,7 @@ func (c *Controller) Replay(base core.Offset, records []core.Record) {
 	c.prepared = nil
 	if ch == nil || ch.base != base || !slices.EqualFunc(ch.records, records, equalRecords) {
 		ch = newChange(c.state, base)
+		ch.previous = c.previous
 		for _, r := range records {
 			ch.replay(r)
 		}
@@ -140,7 +149,7 @@ func (c *Controller) Failed(_ core.Tick, cookie any, _ error) {
 // Image is published in any case: this is the first that the node sees of it
 // after a start.
 func (c *Controller) Lead(now core.Tick, term core.Term, out *core.Output) {
-	c.leading = true
+	c.leading, c.previous = true, nil
 	c.ids = idSource{seed: c.opts.Seed, term: term, time: now}
 	c.rewrite.stop()
 	ch := c.begin()

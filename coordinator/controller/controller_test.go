@@ -131,6 +131,29 @@ func TestLeaderCellsOutliveChanges(t *testing.T) {
 	}
 }
 
+func TestLeaderCellsOutliveResignation(t *testing.T) {
+	h := newHarness(t, testOptions())
+	h.register(1, "")
+	before := h.create("t", 2)
+	var out core.Output
+	h.c.Resign(h.now, &out)
+	h.c.Reset()
+	if h.c.Deadline() != 0 {
+		t.Error("a follower wants its timer")
+	}
+	h.c.Replay(h.start, h.log)
+	h.c.Lead(h.now, 2, &out)
+	after := out.Image.(*meta.Image).Topic("t")
+	for i := range before.Partitions {
+		if after.Partitions[i] != before.Partitions[i] {
+			t.Errorf("partition %d is another object after a Reset", i)
+		}
+	}
+	if h.c.Image().Version != h.published.Version {
+		t.Errorf("version %d, was %d", h.c.Image().Version, h.published.Version)
+	}
+}
+
 // TestRewriteKeepsWhatIsLive rewrites a log of several batches, with changes
 // between the batches, and stops it at every point.
 func TestRewriteKeepsWhatIsLive(t *testing.T) {

@@ -42,7 +42,6 @@ type client struct {
 	member                string
 	leader                bool
 	generation            int32
-	protocol              string
 	waiting               bool
 }
 
