@@ -185,7 +185,7 @@ func (a *app) configGet() *cobra.Command {
 				}
 				return s.print(rows, func(t *textOut) {
 					if len(rows) == 0 {
-						t.line("%v has no settings of its own; --all shows those in force.", o)
+						t.line("Nothing is set for %v; --all shows what is in force.", o)
 						return
 					}
 					var cells [][]string

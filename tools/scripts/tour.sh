@@ -72,6 +72,10 @@ awk -v dir="$work/blocks" '
   /^```/      { out = ""; next }
   out         { print > out }' README.md
 
+grep -o '](\([^)#:]*\))' README.md | tr -d '()]' | sort -u | while read -r link; do
+  [ -e "$link" ] || { echo "README.md links to $link, which does not exist"; exit 1; }
+done
+
 ran=0
 for block in "$work"/blocks/*.sh; do
   echo "--- $(basename "$block" .sh)"
