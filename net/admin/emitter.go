@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -138,6 +139,9 @@ func (e *Emitter) writeTo(w io.Writer) {
 	}
 	metrics.WriteProcessMetrics(w)
 }
+
+// Table lists every metric, in the order of /metrics.
+func Table() []Metric { return slices.Clone(table) }
 
 // Markdown writes docs/METRICS.md.
 func Markdown() string {

@@ -54,7 +54,6 @@ type idleJournal struct{}
 
 func (idleJournal) Submit(*raftlog.Turn)                             {}
 func (idleJournal) Run(ctx context.Context, _ func([]*raftlog.Turn)) { <-ctx.Done() }
-func (idleJournal) Prepare() (bool, error)                           { return false, nil }
 func (idleJournal) CheckSpace() raftlog.SpaceState                   { return raftlog.SpaceOK }
 
 // testHandler serves test frames: key, version, correlation id, payload.

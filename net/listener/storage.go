@@ -12,7 +12,6 @@ import (
 type journal interface {
 	Submit(t *raftlog.Turn)
 	Run(ctx context.Context, done func([]*raftlog.Turn))
-	Prepare() (bool, error)
 }
 
 // store is the part of *raftlog.Store that runs in the background.
@@ -21,12 +20,11 @@ type store interface {
 }
 
 const (
-	prepareEvery = 50 * time.Millisecond
-	spaceEvery   = time.Second
+	spaceEvery = time.Second
 )
 
-// startStorage runs the journal, the preparation of its files and the check of
-// free space, each on a goroutine of its own since each of them blocks.
+// startStorage runs the journal, which prepares its files by itself, and the
+// check of free space, each on a goroutine of its own since both block.
 func (srv *Server) startStorage() {
 	ctx, cancel := context.WithCancel(context.Background())
 	srv.cancel = cancel
@@ -34,7 +32,6 @@ func (srv *Server) startStorage() {
 		defer close(srv.journalDone)
 		srv.journal.Run(ctx, srv.persisted)
 	}()
-	srv.background.Go(func() { srv.prepareFiles(ctx) })
 	srv.background.Go(func() { srv.watchSpace(ctx) })
 	for _, c := range srv.certs {
 		srv.background.Go(func() { c.watch(ctx) })
@@ -63,25 +60,6 @@ func (srv *Server) fail(err error) {
 	select {
 	case srv.failed <- err:
 	default:
-	}
-}
-
-func (srv *Server) prepareFiles(ctx context.Context) {
-	failing := false
-	for ctx.Err() == nil {
-		more, err := srv.journal.Prepare()
-		if err != nil && !failing {
-			srv.opts.Logf("preparing journal files: %v; trying again until it works", err)
-		}
-		failing = err != nil
-		if more && !failing {
-			continue
-		}
-		wait := prepareEvery
-		if failing {
-			wait = spaceEvery
-		}
-		sleep(ctx, wait)
 	}
 }
 

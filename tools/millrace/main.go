@@ -37,6 +37,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.AddCommand(serveCommand())
 	for _, c := range cli.Commands(buildVersion()) {
 		if c.Name() == "config" {
 			c.AddCommand(docsCommand())

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/core/config"
+	"millrace/tools/cli"
+)
+
+// Exit codes of `millrace serve`.
+const (
+	exitRefused = 1 // the start was refused; the message says what to do
+	exitFatal   = 2 // the storage failed: restart and replay
+	exitAtOnce  = 130
+)
+
+// clientEnv are the environment variables that belong to the client commands.
+var clientEnv = []string{"MILLRACE_BROKERS", "MILLRACE_USER", "MILLRACE_PASSWORD", "MILLRACE_CONFIG"}
+
+// serveFlags are the flags of `millrace serve`.
+type serveFlags struct {
+	file, data, listen, admin string
+	set                       []string
+}
+
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the broker",
+		Long: `Run the broker. Without any configuration it keeps its data in ./data and
+listens on 127.0.0.1:9092 for Kafka clients and on 127.0.0.1:9644 for operators
+(/metrics, /healthz, /readyz, /debug/pprof).
+
+Every setting of docs/CONFIG.md can be given in a file (--config), in the
+environment (MILLRACE_LOG_RETENTION_MS=1000) and with --set.
+
+SIGTERM and SIGINT stop it; a second one stops it at once.`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := f.load()
+			if err != nil {
+				return refused(err)
+			}
+			return serve(cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return refused(fmt.Errorf("%w; `millrace serve --help` lists the flags", err))
+	})
+	c.Flags().StringVar(&f.file, "config", os.Getenv("MILLRACE_CONFIG"), "configuration `FILE` (YAML)")
+	c.Flags().StringVar(&f.data, "data", "", "data directory (data.dir)")
+	c.Flags().StringVar(&f.listen, "listen", "", "`HOST:PORT` of the Kafka listener (listeners=PLAINTEXT://HOST:PORT)")
+	c.Flags().StringVar(&f.admin, "admin", "", "`HOST:PORT` of the admin listener, or off (admin.listen)")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "any setting, as `NAME=VALUE`; may be repeated")
+	return c
+}
+
+// load makes the configuration of file, environment and flags.
+func (f *serveFlags) load() (*config.Config, error) {
+	in := config.Input{Environ: os.Environ(), EnvIgnore: clientEnv, FileName: f.file}
+	if f.file != "" {
+		text, err := readFile(f.file)
+		if err != nil {
+			return nil, fmt.Errorf("the configuration file cannot be read: %w", err)
+		}
+		in.File = text
+	}
+	for _, kv := range f.set {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok {
+			return nil, fmt.Errorf("--set %q is not NAME=VALUE", kv)
+		}
+		in.Flags = append(in.Flags, config.Assignment{Name: name, Value: value})
+	}
+	for _, short := range []struct{ name, value string }{
+		{"data.dir", f.data}, {"admin.listen", f.admin}, {"listeners", plaintext(f.listen)},
+	} {
+		if short.value != "" {
+			in.Flags = append(in.Flags, config.Assignment{Name: short.name, Value: short.value})
+		}
+	}
+	return config.Load(in)
+}
+
+func plaintext(addr string) string {
+	if addr == "" {
+		return ""
+	}
+	return "PLAINTEXT://" + addr
+}
+
+// readFile reads no more than Load takes, so that a wrong path (a device, a
+// log) is refused and not read for ever.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, config.FileBytesMax+1))
+}
+
+// refused is the error of a start that was refused: one message, exit code 1.
+func refused(err error) error {
+	return &cli.Error{Code: exitRefused, What: err.Error(), Err: err}
+}
+
+// serve runs the broker until a signal or a failure of the storage.
+func serve(cfg *config.Config, stdout, stderr io.Writer) error {
+	limitMemory(cfg)
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: logLevel(cfg)}))
+
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	var started atomic.Bool
+	stopping := make(chan struct{})
+	go watchSignals(signals, &started, stopping, stderr)
+
+	b, err := startBroker(cfg, log)
+	if err != nil {
+		return refused(err)
+	}
+	started.Store(true)
+	b.greet(stdout)
+
+	select {
+	case <-stopping:
+		log.Info("stopping")
+	case err := <-b.failed():
+		log.Error("the storage failed, stopping now; a restart recovers all that was acknowledged", "error", err)
+		os.Exit(exitFatal)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(cfg.Int("shutdown.timeout.ms"))*time.Millisecond)
+	defer cancel()
+	if err := b.stop(ctx); err != nil {
+		return &cli.Error{Code: exitFatal, What: fmt.Sprintf("the broker did not stop cleanly: %v; a restart recovers all that was acknowledged", err), Err: err}
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// watchSignals closes stopping at the first signal and ends the process at the
+// second. A signal during the start ends the process at once: recovery changes
+// nothing that it cannot do again.
+func watchSignals(signals <-chan os.Signal, started *atomic.Bool, stopping chan<- struct{}, stderr io.Writer) {
+	<-signals
+	if !started.Load() {
+		fmt.Fprintln(stderr, "millrace: stopped while starting")
+		os.Exit(0)
+	}
+	close(stopping)
+	<-signals
+	fmt.Fprintln(stderr, "millrace: stopped at once by a second signal")
+	os.Exit(exitAtOnce)
+}
+
+func logLevel(cfg *config.Config) slog.Level {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(cfg.Text("log.level"))); err != nil {
+		panic("BUG: log.level was not checked: " + err.Error())
+	}
+	return l
+}
