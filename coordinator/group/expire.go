@@ -37,7 +37,8 @@ func (m *Machine) expireGroups(ids []string) {
 }
 
 // expired lists the tombstones that are due in a group (KIP-211): of its offsets,
-// and of the group itself once it is empty and has none left.
+// those of topics that were deleted and made again included, and of the group
+// itself once it is empty and has none left.
 func (m *Machine) expired(id string) []core.Record {
 	s, g := m.saved[id], m.groups[id]
 	if s == nil {
@@ -47,8 +48,9 @@ func (m *Machine) expired(id string) []core.Record {
 		return nil
 	}
 	var out []core.Record
+	im := m.image()
 	for _, at := range s.sortedOffsets() {
-		if m.offsetExpired(g, at.topic, s.offsets[at]) {
+		if c := s.offsets[at]; c.stale(im, at.topic) || m.offsetExpired(g, at.topic, c) {
 			out = append(out, encodeOffset(id, at, nil))
 		}
 	}

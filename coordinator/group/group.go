@@ -194,26 +194,31 @@ func (g *liveGroup) supports(req *kmsg.JoinGroupRequest) bool {
 	if g.protocolType != req.ProtocolType {
 		return false
 	}
-	return slices.ContainsFunc(req.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return g.allSupport(p.Name) })
+	have := g.supporters()
+	return slices.ContainsFunc(req.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return have[p.Name] == len(g.members) })
 }
 
-func (g *liveGroup) allSupport(name string) bool {
+// supporters counts the members that have each protocol.
+func (g *liveGroup) supporters() map[string]int {
+	have := make(map[string]int)
 	for _, mb := range g.members {
-		if !slices.ContainsFunc(mb.protocols, func(p protocol) bool { return p.name == name }) {
-			return false
+		for i, p := range mb.protocols {
+			if !slices.ContainsFunc(mb.protocols[:i], func(o protocol) bool { return o.name == p.name }) {
+				have[p.name]++
+			}
 		}
 	}
-	return true
+	return have
 }
 
 // selectProtocol takes the one with the most votes: each member votes for the
 // first of its protocols that all support. Of equals, the one voted for first.
 func (g *liveGroup) selectProtocol() string {
-	votes := make(map[string]int)
+	have, votes := g.supporters(), make(map[string]int)
 	var order []string
 	for _, mb := range g.members {
 		for _, p := range mb.protocols {
-			if g.allSupport(p.name) {
+			if have[p.name] == len(g.members) {
 				if votes[p.name] == 0 {
 					order = append(order, p.name)
 				}

@@ -73,152 +73,135 @@ func (s *scenario) new(t *testing.T, d *datadriven.TestData) {
 	s.h.onReply = func(tag string, cmd *core.Command) { s.lines = append(s.lines, tag+": "+s.show(tag, cmd)) }
 }
 
-func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
-	s.lines = nil
-	str := func(key string) string {
-		var v string
-		d.MaybeScanArgs(t, key, &v)
-		return strings.Trim(v, `"`)
+// args reads the arguments of one directive.
+type args struct {
+	*datadriven.TestData
+	t *testing.T
+	s *scenario
+}
+
+func (a args) str(key string) string {
+	var v string
+	a.MaybeScanArgs(a.t, key, &v)
+	return strings.Trim(v, `"`)
+}
+
+// or is an argument, or v where it is not given.
+func (a args) or(key, v string) string {
+	if a.HasArg(key) {
+		return a.str(key)
 	}
-	num := func(key string, v int32) int32 {
-		d.MaybeScanArgs(t, key, &v)
-		return v
+	return v
+}
+
+func (a args) num(key string, v int32) int32 {
+	a.MaybeScanArgs(a.t, key, &v)
+	return v
+}
+
+func (a args) list(key string) []string {
+	if arg, ok := a.Arg(key); ok {
+		return arg.Vals
 	}
-	member := func() string {
-		if id, ok := s.ids[str("member")]; ok {
-			return id
-		}
-		return str("member")
+	return nil
+}
+
+func (a args) group() string { return a.or("group", "g") }
+
+// id is a member ID, given by its tag or literally.
+func (a args) id(tag string) string {
+	if id, ok := a.s.ids[tag]; ok {
+		return id
 	}
-	list := func(key string) []string {
-		if a, ok := d.Arg(key); ok {
-			return a.Vals
-		}
+	return tag
+}
+
+func (a args) instance() *string {
+	if !a.HasArg("instance") {
 		return nil
 	}
-	var instance *string
-	if d.HasArg("instance") {
-		v := str("instance")
-		instance = &v
-	}
+	v := a.str("instance")
+	return &v
+}
+
+func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
+	s.lines = nil
+	a := args{d, t, s}
 	tag := d.Cmd
 	if len(d.CmdArgs) > 0 && len(d.CmdArgs[0].Vals) == 0 {
 		tag = d.CmdArgs[0].Key
 	}
-	group := "g"
-	if d.HasArg("group") {
-		group = str("group")
-	}
-	send := func(req kmsg.Request, version int32) {
-		req.SetVersion(int16(version))
+	if req, version := s.request(a); req != nil {
+		req.SetVersion(int16(a.num("v", version)))
 		s.h.send(tag, req, core.ClientInfo{ClientID: "client", Host: "/127.0.0.1"})
+	} else {
+		s.control(a, tag)
 	}
-	switch d.Cmd {
-	case "new":
-		s.new(t, d)
-	case "topic":
-		s.h.topic(str("name"), int(num("partitions", 1)))
+	if len(s.lines) == 0 {
+		return "ok\n"
+	}
+	return strings.Join(s.lines, "\n") + "\n"
+}
+
+// request makes a client's request and the version in which it is sent by
+// default; nil if the directive is none.
+func (s *scenario) request(a args) (kmsg.Request, int32) {
+	switch a.Cmd {
 	case "join":
-		req := kmsg.NewPtrJoinGroupRequest()
-		req.Group, req.MemberID, req.InstanceID, req.ProtocolType = group, member(), instance, "consumer"
-		if d.HasArg("type") {
-			req.ProtocolType = str("type")
-		}
-		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = num("session", 10000), num("rebalance", 60000)
-		protos := list("protos")
-		if protos == nil && !d.HasArg("noprotos") {
-			protos = []string{"range"}
-		}
-		for _, name := range protos {
-			p := kmsg.NewJoinGroupRequestProtocol()
-			p.Name, p.Metadata = name, subscription(list("topics"))
-			req.Protocols = append(req.Protocols, p)
-		}
-		send(req, num("v", 9))
+		return joinRequest(a), 9
 	case "sync":
-		req := kmsg.NewPtrSyncGroupRequest()
-		req.Group, req.MemberID, req.InstanceID, req.Generation = group, member(), instance, num("gen", 1)
-		ptype, proto := "consumer", "range"
-		d.MaybeScanArgs(t, "proto", &proto)
-		req.ProtocolType, req.Protocol = &ptype, &proto
-		for _, tag := range list("assign") {
-			a := kmsg.NewSyncGroupRequestGroupAssignment()
-			a.MemberID, a.MemberAssignment = s.ids[tag], []byte("for-"+tag)
-			req.GroupAssignment = append(req.GroupAssignment, a)
-		}
-		send(req, num("v", 5))
+		return syncRequest(a), 5
 	case "heartbeat":
 		req := kmsg.NewPtrHeartbeatRequest()
-		req.Group, req.MemberID, req.InstanceID, req.Generation = group, member(), instance, num("gen", 1)
-		send(req, 4)
+		req.Group, req.MemberID, req.InstanceID, req.Generation = a.group(), a.id(a.str("member")), a.instance(), a.num("gen", 1)
+		return req, 4
 	case "leave":
-		req := kmsg.NewPtrLeaveGroupRequest()
-		req.Group, req.MemberID = group, member()
-		for _, tag := range list("members") {
-			lm := kmsg.NewLeaveGroupRequestMember()
-			lm.MemberID = tag
-			if id, ok := s.ids[tag]; ok {
-				lm.MemberID = id
-			}
-			req.Members = append(req.Members, lm)
-		}
-		if instance != nil {
-			lm := kmsg.NewLeaveGroupRequestMember()
-			lm.InstanceID = instance
-			req.Members = append(req.Members, lm)
-		}
-		send(req, num("v", 5))
+		return leaveRequest(a), 5
 	case "commit":
-		req := kmsg.NewPtrOffsetCommitRequest()
-		req.Group, req.MemberID, req.InstanceID, req.Generation = group, member(), instance, num("gen", -1)
-		if d.HasArg("retention") {
-			req.RetentionTimeMillis = int64(num("retention", 0))
-		}
-		rt := kmsg.NewOffsetCommitRequestTopic()
-		rt.Topic = "t1"
-		d.MaybeScanArgs(t, "topic", &rt.Topic)
-		if topic := s.h.im.Topic(rt.Topic); topic != nil {
-			rt.TopicID = topic.ID
-		}
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
-		md := strings.Repeat("m", int(num("metadata", 1)))
-		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = num("partition", 0), int64(num("offset", 0)), 2, &md
-		rt.Partitions = append(rt.Partitions, p)
-		req.Topics = append(req.Topics, rt)
-		send(req, num("v", 8))
+		return commitRequest(a), 8
 	case "fetch":
-		s.fetch(t, d, group, send)
+		return fetchRequest(a), 9
 	case "offset-delete":
 		req := kmsg.NewPtrOffsetDeleteRequest()
-		req.Group = group
+		req.Group = a.group()
 		rt := kmsg.NewOffsetDeleteRequestTopic()
-		rt.Topic = "t1"
-		d.MaybeScanArgs(t, "topic", &rt.Topic)
+		rt.Topic = a.or("topic", "t1")
 		p := kmsg.NewOffsetDeleteRequestTopicPartition()
-		p.Partition = num("partition", 0)
+		p.Partition = a.num("partition", 0)
 		rt.Partitions = append(rt.Partitions, p)
 		req.Topics = append(req.Topics, rt)
-		send(req, 0)
+		return req, 0
 	case "describe":
 		req := kmsg.NewPtrDescribeGroupsRequest()
-		req.Groups = []string{group}
-		send(req, num("v", 6))
+		req.Groups = []string{a.group()}
+		return req, 6
 	case "list":
 		req := kmsg.NewPtrListGroupsRequest()
-		req.StatesFilter, req.TypesFilter = list("states"), list("types")
-		send(req, 5)
+		req.StatesFilter, req.TypesFilter = a.list("states"), a.list("types")
+		return req, 5
 	case "delete-groups":
 		req := kmsg.NewPtrDeleteGroupsRequest()
-		req.Groups = list("groups")
-		send(req, 2)
-	case "topics-deleted":
-		s.h.send(tag, meta.TopicsDeleted{Names: list("names")}, core.ClientInfo{})
+		req.Groups = a.list("groups")
+		return req, 2
+	}
+	return nil, 0
+}
+
+// control does what is no client's request.
+func (s *scenario) control(a args, tag string) {
+	switch a.Cmd {
+	case "new":
+		s.new(a.t, a.TestData)
+	case "topic":
+		s.h.topic(a.str("name"), int(a.num("partitions", 1)))
 	case "drop-topic":
-		s.h.im = s.h.im.WithoutTopic(str("name"))
+		s.h.im = s.h.im.WithoutTopic(a.str("name"))
+	case "topics-deleted":
+		s.h.send(tag, meta.TopicsDeleted{Names: a.list("names")}, core.ClientInfo{})
 	case "advance":
-		d, err := time.ParseDuration(str("by"))
+		d, err := time.ParseDuration(a.str("by"))
 		if err != nil {
-			t.Fatal(err)
+			a.t.Fatal(err)
 		}
 		s.h.advance(core.Tick(d))
 	case "fail-next":
@@ -231,57 +214,104 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		s.h.m.Resign(s.h.now, &out)
 		s.h.carryOut(&out)
 	case "saved":
-		if text := dump(s.h.m); text == "" {
-			s.lines = append(s.lines, "nothing")
-		} else {
-			s.lines = append(s.lines, strings.TrimSuffix(s.alias(text), "\n"))
+		text := strings.TrimSuffix(s.alias(dump(s.h.m)), "\n")
+		if text == "" {
+			text = "nothing"
 		}
+		s.lines = append(s.lines, text)
 	case "log":
 		s.lines = append(s.lines, fmt.Sprintf("start=%d records=%d", s.h.start, len(s.h.log)))
 	default:
-		t.Fatalf("unknown command %q", d.Cmd)
+		a.t.Fatalf("unknown command %q", a.Cmd)
 	}
-	if len(s.lines) == 0 {
-		return "ok\n"
-	}
-	return strings.Join(s.lines, "\n") + "\n"
 }
 
-func (s *scenario) fetch(t *testing.T, d *datadriven.TestData, group string, send func(kmsg.Request, int32)) {
-	v := int32(9)
-	d.MaybeScanArgs(t, "v", &v)
+func joinRequest(a args) kmsg.Request {
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Group, req.MemberID, req.InstanceID, req.ProtocolType = a.group(), a.id(a.str("member")), a.instance(), a.or("type", "consumer")
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = a.num("session", 10000), a.num("rebalance", 60000)
+	protos := a.list("protos")
+	if protos == nil && !a.HasArg("noprotos") {
+		protos = []string{"range"}
+	}
+	for _, name := range protos {
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name, p.Metadata = name, subscription(a.list("topics"))
+		req.Protocols = append(req.Protocols, p)
+	}
+	return req
+}
+
+func syncRequest(a args) kmsg.Request {
+	req := kmsg.NewPtrSyncGroupRequest()
+	req.Group, req.MemberID, req.InstanceID, req.Generation = a.group(), a.id(a.str("member")), a.instance(), a.num("gen", 1)
+	ptype, proto := a.or("type", "consumer"), a.or("proto", "range")
+	req.ProtocolType, req.Protocol = &ptype, &proto
+	for _, tag := range a.list("assign") {
+		as := kmsg.NewSyncGroupRequestGroupAssignment()
+		as.MemberID, as.MemberAssignment = a.id(tag), []byte("for-"+tag)
+		req.GroupAssignment = append(req.GroupAssignment, as)
+	}
+	return req
+}
+
+func leaveRequest(a args) kmsg.Request {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID = a.group(), a.id(a.str("member"))
+	for _, tag := range a.list("members") {
+		lm := kmsg.NewLeaveGroupRequestMember()
+		lm.MemberID = a.id(tag)
+		req.Members = append(req.Members, lm)
+	}
+	if a.HasArg("instance") {
+		lm := kmsg.NewLeaveGroupRequestMember()
+		lm.InstanceID = a.instance()
+		req.Members = append(req.Members, lm)
+	}
+	return req
+}
+
+func commitRequest(a args) kmsg.Request {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.InstanceID, req.Generation = a.group(), a.id(a.str("member")), a.instance(), a.num("gen", -1)
+	req.RetentionTimeMillis = int64(a.num("retention", -1))
+	rt := kmsg.NewOffsetCommitRequestTopic()
+	rt.Topic = a.or("topic", "t1")
+	if topic := a.s.h.im.Topic(rt.Topic); topic != nil {
+		rt.TopicID = topic.ID
+	}
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	md := strings.Repeat("m", int(a.num("metadata", 1)))
+	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = a.num("partition", 0), int64(a.num("offset", 0)), 2, &md
+	rt.Partitions = append(rt.Partitions, p)
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+func fetchRequest(a args) kmsg.Request {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	var partitions []int32
-	if a, ok := d.Arg("partitions"); ok {
-		for i := range a.Vals {
-			var n int32
-			a.Scan(t, i, &n)
-			partitions = append(partitions, n)
+	if arg, ok := a.Arg("partitions"); ok {
+		partitions = make([]int32, len(arg.Vals))
+		for i := range arg.Vals {
+			arg.Scan(a.t, i, &partitions[i])
 		}
 	}
-	topic := "t1"
-	d.MaybeScanArgs(t, "topic", &topic)
-	if v < 8 {
-		req.Group = group
-		if partitions != nil {
-			rt := kmsg.NewOffsetFetchRequestTopic()
-			rt.Topic, rt.Partitions = topic, partitions
-			req.Topics = append(req.Topics, rt)
+	rg := kmsg.NewOffsetFetchRequestGroup()
+	req.Group, rg.Group = a.group(), a.group()
+	if partitions != nil {
+		rt := kmsg.NewOffsetFetchRequestTopic()
+		rt.Topic, rt.Partitions = a.or("topic", "t1"), partitions
+		req.Topics = append(req.Topics, rt)
+		gt := kmsg.NewOffsetFetchRequestGroupTopic()
+		gt.Topic, gt.Partitions = rt.Topic, partitions
+		if known := a.s.h.im.Topic(rt.Topic); known != nil {
+			gt.TopicID = known.ID
 		}
-	} else {
-		rg := kmsg.NewOffsetFetchRequestGroup()
-		rg.Group = group
-		if partitions != nil {
-			rt := kmsg.NewOffsetFetchRequestGroupTopic()
-			rt.Topic, rt.Partitions = topic, partitions
-			if known := s.h.im.Topic(topic); known != nil {
-				rt.TopicID = known.ID
-			}
-			rg.Topics = append(rg.Topics, rt)
-		}
-		req.Groups = append(req.Groups, rg)
+		rg.Topics = append(rg.Topics, gt)
 	}
-	send(req, v)
+	req.Groups = append(req.Groups, rg)
+	return req
 }
 
 // alias puts tags in place of member IDs.
