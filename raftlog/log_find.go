@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"millrace/core"
+	"millrace/core/arena"
 )
 
 // findWork is a Job that looks up a timestamp in the indexes of segments.
@@ -144,9 +145,10 @@ func (w *findWork) search(g *segInfo) (r TimeResult, err error) {
 func (w *findWork) finish(*Job) {}
 
 // ScanHeaders calls fn for every entry from index i on with the first
-// BatchHeaderBytes of a batch (nil for other kinds). Entries below the last
-// flush come from the index: batches only. Blocks; startup only, before the
-// first Append. The header is good until fn returns.
+// BatchHeaderBytes of a batch (nil for other kinds). The payload of an
+// EntryLogStart is in the Entry. Entries below the last flush come from the
+// index: batches only. Blocks; startup only, before the first Append. Header and
+// payload are good until fn returns.
 func (l *Log) ScanHeaders(i core.Index, fn func(e Entry, header []byte) error) error {
 	if l.damaged != nil {
 		return l.damaged
@@ -167,7 +169,11 @@ func (l *Log) ScanHeaders(i core.Index, fn func(e Entry, header []byte) error) e
 				return damagedAt(l.id, "the header of entry %d is gone", k)
 			}
 		}
-		if err := fn(m.entry(k), h); err != nil {
+		e := m.entry(k)
+		if p := l.headers.at(k); p != nil && m.kind == EntryLogStart {
+			e.Payload = arena.Foreign(p[:min(len(p), int(m.length))])
+		}
+		if err := fn(e, h); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type groupReplay struct {
 	firstIndex core.Index // of metas[0]
 	metas      []entryMeta
 	frames     []uint64 // where each entry was read
-	headers    []byte   // BatchHeaderBytes for each entry; zero where it is no batch
+	headers    []byte   // the first BatchHeaderBytes of each entry's payload
 	extents    []extent
 
 	lastFrame uint64
@@ -134,9 +134,7 @@ func (g *groupReplay) entry(seq uint64, i core.Index, m entryMeta, payload []byt
 	g.metas = append(g.metas, m)
 	g.frames = append(g.frames, seq)
 	var h [core.BatchHeaderBytes]byte
-	if m.isBatch() {
-		copy(h[:], payload)
-	}
+	copy(h[:], payload)
 	g.headers = append(g.headers, h[:]...)
 }
 
@@ -295,8 +293,9 @@ func (r *replay) removeDeleted() error {
 	return nil
 }
 
-// headerTable holds the batch headers of recovered entries, so that the owner
-// can rebuild its state without reading the journal again.
+// headerTable holds the batch headers of recovered entries, and what the other
+// kinds carry, so that the owner can rebuild its state without reading the
+// journal again.
 type headerTable struct {
 	first core.Index
 	bytes []byte
