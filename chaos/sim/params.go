@@ -50,6 +50,7 @@ type params struct {
 	stall        float64
 	topics       int
 	lanes        int
+	batches      int // of all lanes, about
 	consumers    int
 	groups       int
 }
@@ -73,6 +74,7 @@ func (s *Sim) drawParams() params {
 		flushBytes:   pick(8, 32, 100) << 10,
 		topics:       1 + r.IntN(3),
 		lanes:        2 + r.IntN(5),
+		batches:      int(pick(150, 300, 600, 1200)),
 		consumers:    1 + r.IntN(3),
 		groups:       r.IntN(3),
 	}
@@ -83,9 +85,9 @@ func (s *Sim) drawParams() params {
 }
 
 func (p params) String() string {
-	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d consumers=%d groups=%d",
+	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d",
 		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.journalFile>>10, p.journalSpare,
-		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.consumers, p.groups)
+		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.batches, p.consumers, p.groups)
 }
 
 // topicConfig makes a topic's settings small enough for everything to happen

@@ -69,6 +69,7 @@ type lane struct {
 	// recovering: something failed; nothing new is sent until all that was on
 	// the way has come back, and then everything is sent again in order.
 	recovering bool
+	pumpDue    bool
 	done       bool
 }
 
@@ -135,18 +136,24 @@ func (l *lane) pump() {
 		l.done = len(l.window) == 0
 		return
 	}
-	if len(l.window) < l.inflight {
+	if len(l.window) < l.inflight && !l.pumpDue {
 		l.transmit(l.makeBatch())
-		l.s.after(l.pause(), l.pump)
+		l.pumpDue = true
+		l.s.after(l.pause(), func() {
+			l.pumpDue = false
+			l.pump()
+		})
 	}
 }
 
-// pause paces a lane: bursts, and quiet times now and then.
+// pause paces a lane, in bursts, so that all lanes together make about as many
+// batches as the history is to have.
 func (l *lane) pause() core.Tick {
-	if l.s.chance(0.05) {
-		return l.s.between(100*core.Millisecond, 800*core.Millisecond)
+	if l.s.chance(0.6) {
+		return l.s.between(0, core.Millisecond)
 	}
-	return l.s.between(0, 25*core.Millisecond)
+	mean := float64(l.s.p.duration) * float64(l.s.p.lanes) / float64(l.s.p.batches) / 0.4
+	return core.Tick(l.s.rng.ExpFloat64() * mean)
 }
 
 func (l *lane) makeBatch() *batch {
@@ -209,7 +216,8 @@ func (l *lane) reply(b *batch, req *shard.Produce, err error) {
 		// forgotten.
 		b.send.Outcome, b.send.Return = check.Acked, int64(s.now)
 		l.settle(b)
-	case retriable(err) && b.send.Attempts < attemptsMax && s.exists(l.part):
+	case errors.Is(err, core.ErrOutOfOrderSeq) && b != l.window[0], // one before it failed
+		retriable(err) && b.send.Attempts < attemptsMax && s.exists(l.part):
 		s.stats.Retried++
 		l.recovering = true
 	default:
