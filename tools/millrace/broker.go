@@ -364,7 +364,7 @@ func (b *broker) greet(w io.Writer) {
 		fmt.Fprintf(w, "admin    http://%s\n", b.admin.Addr())
 	}
 	fmt.Fprintf(w, "connect  kcat -b %s -L\n", b.address)
-	fmt.Fprintf(w, "         millrace cluster info --brokers %s\n", b.address)
+	fmt.Fprintf(w, "         millrace cluster describe --brokers %s\n", b.address)
 }
 
 func listenError(err error, flag string) error {
