@@ -383,7 +383,8 @@ func (r *replay) adoptFiles() error {
 	if err := r.s.fs.SyncDir(journalDir); err != nil {
 		return fmt.Errorf("syncing the journal's directory: %w", err)
 	}
-	j.files.Store(&r.used)
+	used := slices.Clone(r.used) // not r's own field, which would keep all of r
+	j.files.Store(&used)
 	w := &j.w
 	if n := len(r.used); n > 0 {
 		w.cur = r.used[n-1]
