@@ -22,7 +22,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		r := encodeOffset("group", at, c)
 		f.Add(r.Key, r.Value, c != nil)
 	}
-	g := newLiveGroup("group")
+	g := newLiveGroup("group", new(int))
 	g.protocolType, g.protocol, g.generation, g.state = consumerProtocol, "range", 3, stateStable
 	g.add(&member{id: "a", clientID: "c", clientHost: "/h", sessionMs: 1, protocols: []protocol{{"range", []byte("s")}}, assignment: []byte("a")})
 	g.add(&member{id: "b", static: true, instance: "i", protocols: []protocol{{"range", nil}}})
@@ -52,7 +52,7 @@ func FuzzDecodeRecord(f *testing.F) {
 				t.Fatalf("%+v became %+v: %v", d.metadata, again.metadata, err)
 			}
 			// A new leader must get along with whatever is there.
-			if text := restore(d.group, d.metadata).consistentFields(); text != "" {
+			if text := restore(d.group, d.metadata, new(int)).consistentFields(); text != "" {
 				t.Fatal(text)
 			}
 		}

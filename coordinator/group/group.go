@@ -57,7 +57,14 @@ type liveGroup struct {
 	joinTimer      *timer
 	syncTimer      *timer
 	unsynced       map[string]bool // members of this generation that have not synced
-	bytes          int             // metadata and assignments of all members
+	bytes          int             // of the members and of the IDs pending
+	total          *int            // the sum of bytes of all groups
+}
+
+// grow counts n more bytes that the group holds.
+func (g *liveGroup) grow(n int) {
+	g.bytes += n
+	*g.total += n
 }
 
 // member is one member of a group.
@@ -81,7 +88,7 @@ type protocol struct {
 }
 
 func (mb *member) bytes() int {
-	n := len(mb.assignment)
+	n := len(mb.assignment) + len(mb.id) + len(mb.instance) + len(mb.clientID) + len(mb.clientHost)
 	for _, p := range mb.protocols {
 		n += len(p.name) + len(p.metadata)
 	}
@@ -112,9 +119,9 @@ func (mb *member) matches(req *kmsg.JoinGroupRequest) bool {
 
 func newTimer() *timer { return &timer{pos: -1} }
 
-func newLiveGroup(id string) *liveGroup {
+func newLiveGroup(id string, total *int) *liveGroup {
 	return &liveGroup{
-		id: id, byID: map[string]*member{}, static: map[string]string{}, pending: map[string]*timer{},
+		id: id, total: total, byID: map[string]*member{}, static: map[string]string{}, pending: map[string]*timer{},
 		joinTimer: newTimer(), syncTimer: newTimer(), unsynced: map[string]bool{},
 	}
 }
@@ -128,7 +135,7 @@ func (g *liveGroup) add(mb *member) {
 	if g.leader == "" {
 		g.leader = mb.id
 	}
-	g.bytes += mb.bytes()
+	g.grow(mb.bytes())
 }
 
 func (g *liveGroup) drop(mb *member) {
@@ -144,7 +151,7 @@ func (g *liveGroup) drop(mb *member) {
 			g.leader = g.members[0].id
 		}
 	}
-	g.bytes -= mb.bytes()
+	g.grow(-mb.bytes())
 }
 
 // rename gives a member another ID (a static member that has come back).
@@ -157,6 +164,7 @@ func (g *liveGroup) rename(mb *member, id string) {
 	if g.leader == mb.id {
 		g.leader = id
 	}
+	g.grow(len(id) - len(mb.id))
 	mb.id = id
 	g.byID[id] = mb
 	g.static[mb.instance] = id
@@ -286,8 +294,8 @@ func (g *liveGroup) record() core.Record {
 }
 
 // restore makes a group out of its metadata in the log.
-func restore(id string, v *kmsg.GroupMetadataValue) *liveGroup {
-	g := newLiveGroup(id)
+func restore(id string, v *kmsg.GroupMetadataValue, total *int) *liveGroup {
+	g := newLiveGroup(id, total)
 	g.protocolType, g.generation, g.stateMs = v.ProtocolType, v.Generation, v.CurrentStateTimestamp
 	if len(v.Members) == 0 {
 		g.learnSubscriptions()

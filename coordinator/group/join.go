@@ -7,6 +7,12 @@ import (
 	"millrace/core"
 )
 
+const (
+	// protocolsMax bounds what one member supports; clients have a few.
+	protocolsMax = 100
+	uuidBytes    = 37 // of a member ID, with its dash
+)
+
 // The life of a rebalance, by function:
 //
 //	joinGroup -> addMember / updateMember -> prepareRebalance
@@ -38,20 +44,20 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 			refuse(kerr.CoordinatorNotAvailable, "")
 			return
 		}
-		g = newLiveGroup(req.Group)
-		if !g.supports(req) {
+		g = newLiveGroup(req.Group, &m.bytes)
+		if !g.supports(req) || len(req.Protocols) > protocolsMax {
 			refuse(kerr.InconsistentGroupProtocol, "")
 			return
 		}
 		g.stateMs = m.now.Millis()
 		m.groups[req.Group] = g
 	}
-	if !m.accepts(g, req) {
+	if !m.accepts(g, cmd, req) {
 		m.forgetUnused(g)
 		refuse(kerr.GroupMaxSizeReached, "")
 		return
 	}
-	if !g.supports(req) {
+	if !g.supports(req) || len(req.Protocols) > protocolsMax {
 		refuse(kerr.InconsistentGroupProtocol, req.MemberID)
 		return
 	}
@@ -66,18 +72,15 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 }
 
 // accepts applies group.max.size and the bounds on memory.
-func (m *Machine) accepts(g *liveGroup, req *kmsg.JoinGroupRequest) bool {
+func (m *Machine) accepts(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRequest) bool {
 	mb := g.byID[req.MemberID]
-	bytes := 0
-	for _, p := range req.Protocols {
-		bytes += len(p.Name) + len(p.Metadata)
-	}
+	bytes := joinBytes(cmd, req)
 	if mb != nil {
 		bytes -= mb.bytes()
 	} else if m.members >= m.opts.MembersMax && g.pending[req.MemberID] == nil {
 		return false
 	}
-	if g.bytes+bytes > m.opts.GroupBytesMax {
+	if g.bytes+bytes > m.opts.GroupBytesMax || m.bytes+bytes > m.opts.MemberBytesMax {
 		return false
 	}
 	switch g.state {
@@ -87,6 +90,18 @@ func (m *Machine) accepts(g *liveGroup, req *kmsg.JoinGroupRequest) bool {
 		return mb != nil || len(g.members) < m.opts.GroupSizeMax
 	}
 	return true
+}
+
+// joinBytes is what member.bytes will be.
+func joinBytes(cmd *core.Command, req *kmsg.JoinGroupRequest) int {
+	n := 2*len(cmd.Client.ClientID) + len(cmd.Client.Host) + len(req.MemberID) + uuidBytes
+	if req.InstanceID != nil {
+		n += 2 * len(*req.InstanceID)
+	}
+	for _, p := range req.Protocols {
+		n += len(p.Name) + len(p.Metadata)
+	}
+	return n
 }
 
 func (m *Machine) joinNew(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRequest) {
@@ -106,6 +121,7 @@ func (m *Machine) joinNew(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRe
 	}
 	t := newTimer()
 	g.pending[id] = t
+	g.grow(len(id))
 	m.members++
 	m.timers.set(t, m.now+core.Tick(req.SessionTimeoutMillis)*core.Millisecond, func() { m.pendingGone(g, id) })
 	m.reply(cmd, joinError(req, kerr.MemberIDRequired.Code, id))
@@ -118,12 +134,17 @@ func (m *Machine) pendingGone(g *liveGroup, id string) {
 		return
 	}
 	m.timers.cancel(t)
-	delete(g.pending, id)
-	m.members--
+	m.dropPending(g, id)
 	if g.state == statePreparing && !g.wasEmpty && g.allJoined() {
 		m.completeJoin(g)
 	}
 	m.forgetUnused(g)
+}
+
+func (m *Machine) dropPending(g *liveGroup, id string) {
+	delete(g.pending, id)
+	g.grow(-len(id))
+	m.members--
 }
 
 // forgetUnused drops a group that has nothing: no member, no pending one, and
@@ -139,8 +160,7 @@ func (m *Machine) forgetUnused(g *liveGroup) {
 func (m *Machine) joinKnown(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRequest) {
 	if t, ok := g.pending[req.MemberID]; ok && req.InstanceID == nil {
 		m.timers.cancel(t)
-		delete(g.pending, req.MemberID)
-		m.members--
+		m.dropPending(g, req.MemberID)
 		m.addMember(g, req.MemberID, cmd, req)
 		return
 	}
@@ -219,9 +239,9 @@ func (mb *member) learn(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 func (m *Machine) updateMember(g *liveGroup, mb *member, cmd *core.Command, req *kmsg.JoinGroupRequest) {
 	// The connection on which an earlier JoinGroup waits has been given up.
 	m.answerJoin(mb, kerr.RebalanceInProgress.Code)
-	g.bytes -= mb.bytes()
+	g.grow(-mb.bytes())
 	mb.learn(cmd, req)
-	g.bytes += mb.bytes()
+	g.grow(mb.bytes())
 	mb.join = cmd
 	m.startRebalance(g)
 }
@@ -232,9 +252,9 @@ func (m *Machine) replaceStatic(g *liveGroup, mb *member, id string, cmd *core.C
 	m.answerSync(mb, kerr.FencedInstanceID.Code)
 	before, oldLeader := *mb, g.leader
 	g.rename(mb, id)
-	g.bytes -= mb.bytes()
+	g.grow(-mb.bytes())
 	mb.learn(cmd, req)
-	g.bytes += mb.bytes()
+	g.grow(mb.bytes())
 	mb.join = cmd
 	m.keepAlive(g, mb)
 	switch g.state {
@@ -269,10 +289,10 @@ func (m *Machine) undoReplace(g *liveGroup, mb *member, before member) {
 		return
 	}
 	g.rename(mb, before.id)
-	g.bytes -= mb.bytes()
+	g.grow(-mb.bytes())
 	mb.clientID, mb.clientHost = before.clientID, before.clientHost
 	mb.sessionMs, mb.rebalanceMs, mb.protocols = before.sessionMs, before.rebalanceMs, before.protocols
-	g.bytes += mb.bytes()
+	g.grow(mb.bytes())
 	g.learnSubscriptions()
 	m.keepAlive(g, mb)
 }

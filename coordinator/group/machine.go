@@ -27,6 +27,7 @@ type Machine struct {
 	leading bool
 	groups  map[string]*liveGroup
 	members int // of all groups, those pending included
+	bytes   int // of all groups
 	timers  timers
 	expiry  *timer
 	ids     idSource
@@ -48,6 +49,7 @@ func (s *savedGroup) empty() bool { return s.metadata == nil && len(s.offsets) =
 
 // New makes a Machine that has seen nothing of its log yet.
 func New(o Options) *Machine {
+	o.fillBounds()
 	m := &Machine{opts: o}
 	m.Reset()
 	return m
@@ -62,7 +64,7 @@ func (m *Machine) Reset() {
 
 // forget drops what only a leader has.
 func (m *Machine) forget() {
-	m.leading, m.members = false, 0
+	m.leading, m.members, m.bytes = false, 0, 0
 	m.groups, m.timers, m.expiry = make(map[string]*liveGroup), timers{}, newTimer()
 	m.rewrite.stop()
 }
@@ -169,6 +171,7 @@ func (m *Machine) dropGroup(g *liveGroup) {
 		m.timers.cancel(t)
 	}
 	m.members -= len(g.pending)
+	g.grow(-g.bytes)
 	delete(m.groups, g.id)
 }
 
@@ -183,7 +186,7 @@ func (m *Machine) Lead(now core.Tick, term core.Term, out *core.Output) {
 		if v == nil {
 			continue
 		}
-		g := restore(id, v)
+		g := restore(id, v, &m.bytes)
 		m.groups[id] = g
 		m.members += len(g.members)
 		for _, mb := range g.members {

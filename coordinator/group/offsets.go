@@ -72,7 +72,7 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 	im, refused := m.image(), m.checkCommit(req)
 	s := m.saved[req.Group]
-	count, bytes := 0, int64(0)
+	count, bytes, growth := 0, int64(0), int64(0)
 	if s != nil {
 		count = len(s.offsets)
 	}
@@ -92,8 +92,12 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 				at := topicPartition{topic.Name, p.Partition}
 				if s == nil || s.offsets[at] == nil {
 					count++
+				} else {
+					growth -= s.offsets[at].bytes
 				}
-				if bytes += recordBytes(r); count > m.opts.GroupOffsetsMax || bytes > recordBytesMax {
+				bytes += recordBytes(r)
+				growth += recordBytes(r)
+				if count > m.opts.GroupOffsetsMax || bytes > recordBytesMax || growth > 0 && m.liveBytes+growth > m.opts.LiveBytesMax {
 					e = kerr.InvalidCommitOffsetSize
 				} else {
 					records = append(records, r)

@@ -21,7 +21,8 @@ type Options struct {
 	Config
 }
 
-// Config holds the settings of a coordinator; times are milliseconds.
+// Config holds the settings of a coordinator; times are milliseconds. A bound
+// (...Max, RewriteBytesMin) or ExpiryIntervalMs below 1 is DefaultConfig's.
 type Config struct {
 	InitialRebalanceDelayMs int64 // group.initial.rebalance.delay.ms
 	MinSessionTimeoutMs     int32 // group.min.session.timeout.ms
@@ -38,10 +39,16 @@ type Config struct {
 	// were only given an ID included; more are refused with
 	// GROUP_MAX_SIZE_REACHED.
 	MembersMax int
-	// GroupOffsetsMax bounds the committed offsets of one group; GroupBytesMax
-	// the member metadata and assignments of one group.
+	// GroupOffsetsMax bounds the committed offsets of one group, LiveBytesMax the
+	// log records of all groups that are not superseded; more are refused with
+	// INVALID_COMMIT_OFFSET_SIZE.
 	GroupOffsetsMax int
-	GroupBytesMax   int
+	LiveBytesMax    int64
+	// GroupBytesMax bounds the member metadata and assignments of one group,
+	// MemberBytesMax those of all; a member beyond it is refused with
+	// GROUP_MAX_SIZE_REACHED.
+	GroupBytesMax  int
+	MemberBytesMax int
 	// RewriteBytesMin is the size of the log below which it is never rewritten.
 	RewriteBytesMin int64
 }
@@ -59,7 +66,29 @@ func DefaultConfig() Config {
 		GroupsMax:               100_000,
 		MembersMax:              100_000,
 		GroupOffsetsMax:         100_000,
+		LiveBytesMax:            512 << 20,
 		GroupBytesMax:           8 << 20,
+		MemberBytesMax:          256 << 20,
 		RewriteBytesMin:         4 << 20,
+	}
+}
+
+func (c *Config) fillBounds() {
+	d := DefaultConfig()
+	orDefault(&c.GroupSizeMax, d.GroupSizeMax)
+	orDefault(&c.MetadataBytesMax, d.MetadataBytesMax)
+	orDefault(&c.ExpiryIntervalMs, d.ExpiryIntervalMs)
+	orDefault(&c.GroupsMax, d.GroupsMax)
+	orDefault(&c.MembersMax, d.MembersMax)
+	orDefault(&c.GroupOffsetsMax, d.GroupOffsetsMax)
+	orDefault(&c.LiveBytesMax, d.LiveBytesMax)
+	orDefault(&c.GroupBytesMax, d.GroupBytesMax)
+	orDefault(&c.MemberBytesMax, d.MemberBytesMax)
+	orDefault(&c.RewriteBytesMin, d.RewriteBytesMin)
+}
+
+func orDefault[T int | int64](v *T, d T) {
+	if *v < 1 {
+		*v = d
 	}
 }

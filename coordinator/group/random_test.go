@@ -241,12 +241,16 @@ func (w *world) check(where string) {
 	if fresh.liveBytes != w.m.liveBytes {
 		w.t.Fatalf("%s: live bytes: %d replayed, %d live", where, fresh.liveBytes, w.m.liveBytes)
 	}
-	members := 0
+	members, bytes := 0, 0
 	for id, g := range w.m.groups {
+		bytes += g.bytes
 		members += len(g.members) + len(g.pending)
 		if err := g.consistent(); err != "" {
 			w.t.Fatalf("%s: group %s in %s: %s", where, id, g.state, err)
 		}
+	}
+	if bytes != w.m.bytes {
+		w.t.Fatalf("%s: %d bytes, counted %d", where, bytes, w.m.bytes)
 	}
 	if members != w.m.members {
 		w.t.Fatalf("%s: %d members, counted %d", where, members, w.m.members)
@@ -275,6 +279,9 @@ func (w *world) check(where string) {
 // consistent says what is wrong with a group, or "".
 func (g *liveGroup) consistent() string {
 	bytes := 0
+	for id := range g.pending {
+		bytes += len(id)
+	}
 	for _, mb := range g.members {
 		bytes += mb.bytes()
 		switch {

@@ -65,6 +65,8 @@ func (s *scenario) new(t *testing.T, d *datadriven.TestData) {
 		d.MaybeScanArgs(t, "groups", &cfg.GroupsMax)
 		d.MaybeScanArgs(t, "members", &cfg.MembersMax)
 		d.MaybeScanArgs(t, "bytes", &cfg.GroupBytesMax)
+		d.MaybeScanArgs(t, "all-bytes", &cfg.MemberBytesMax)
+		d.MaybeScanArgs(t, "live-bytes", &cfg.LiveBytesMax)
 		d.MaybeScanArgs(t, "offsets", &cfg.GroupOffsetsMax)
 		d.MaybeScanArgs(t, "rewrite", &cfg.RewriteBytesMin)
 	}

@@ -66,7 +66,7 @@ func (m *Machine) synced(g *liveGroup, mb *member) {
 }
 
 func (g *liveGroup) assign(mb *member, b []byte) {
-	g.bytes += len(b) - len(mb.assignment)
+	g.grow(len(b) - len(mb.assignment))
 	mb.assignment = b
 }
 
@@ -83,7 +83,7 @@ func (m *Machine) assignAll(g *liveGroup, req *kmsg.SyncGroupRequest) {
 	before := g.stateMs
 	g.stateMs = m.now.Millis()
 	record := g.record()
-	if g.bytes > m.opts.GroupBytesMax || len(record.Value) > recordBytesMax {
+	if g.bytes > m.opts.GroupBytesMax || m.bytes > m.opts.MemberBytesMax || len(record.Value) > recordBytesMax {
 		g.stateMs = before
 		for _, mb := range g.members {
 			g.assign(mb, nil)
