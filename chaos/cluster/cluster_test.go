@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/bench/peers"
+	"millrace/chaos/check"
+)
+
+func TestPayloadTellsItsSender(t *testing.T) {
+	seen := map[uint64]bool{}
+	for seq := range int64(50) {
+		k := check.Key{Producer: 7, Seq: seq << 33}
+		v := payload(k, 100+int(seq))
+		got, err := parse(v)
+		if err != nil || got != k {
+			t.Fatalf("parse = %v, %v, want %v", got, err, k)
+		}
+		if seen[sum(v)] {
+			t.Fatalf("two records with one checksum")
+		}
+		seen[sum(v)] = true
+	}
+	if _, err := parse([]byte("short")); err == nil {
+		t.Error("a foreign value was accepted")
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want check.Outcome
+	}{
+		{nil, check.Acked},
+		{kerr.NotLeaderForPartition, check.Failed},
+		{fmt.Errorf("wrapped: %w", kerr.MessageTooLarge), check.Failed},
+		{kerr.RequestTimedOut, check.Unknown},
+		{kerr.KafkaStorageError, check.Unknown},
+		{kgo.ErrRecordRetries, check.Unknown},
+		{context.DeadlineExceeded, check.Unknown},
+		{errors.New("EOF"), check.Unknown},
+	} {
+		if got := outcomeOf(c.err); got != c.want {
+			t.Errorf("outcomeOf(%v) = %d, want %d", c.err, got, c.want)
+		}
+	}
+	if attempt(kerr.TopicAlreadyExists) != check.Failed {
+		t.Error("an attempt to create what exists changed nothing, and has failed")
+	}
+}
+
+func TestConcludeWantsLossWhenToldSo(t *testing.T) {
+	b, err := peers.NewMillrace(peers.MillraceOptions{Bin: "/nonexistent", Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := violations{{Kind: check.KindDuplicate}, {Kind: check.KindLost}}
+	other := violations{{Kind: check.KindDuplicate}}
+	for _, c := range []struct {
+		expect bool
+		err    error
+		ok     bool
+	}{
+		{false, nil, true}, {false, lost, false}, {false, errors.New("did not start"), false},
+		{true, fmt.Errorf("epoch 0: %w", lost), true}, {true, other, false}, {true, nil, false},
+	} {
+		tm := &tormentor{o: options{expectLoss: c.expect}, broker: b}
+		if err := conclude(tm, t.TempDir(), c.err); (err == nil) != c.ok {
+			t.Errorf("expectLoss %v, run %v: %v", c.expect, c.err, err)
+		}
+	}
+}
+
+func TestRunRefusesUnknownSubcommands(t *testing.T) {
+	for _, args := range [][]string{nil, {"earthquake"}} {
+		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "usage") {
+			t.Errorf("run(%q) = %v", args, err)
+		}
+	}
+}
