@@ -84,6 +84,7 @@ var errorCodes = []struct {
 	{core.ErrStorageFull, codeStorageError},
 	{core.ErrStorageFailed, codeStorageError},
 	{core.ErrOverloaded, codeRequestTimedOut},
+	{core.ErrNotEnoughReplicas, codeNotEnoughReplicas},
 	{core.ErrTimedOut, codeRequestTimedOut},
 	{core.ErrPolicyViolation, codePolicyViolation},
 	{core.ErrShuttingDown, codeNotLeaderOrFollower},

@@ -1,0 +1,315 @@
+package kafka
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/core"
+	"millrace/core/arena"
+	"millrace/shard"
+)
+
+type fetchPart struct {
+	num    int32
+	offset int64
+}
+
+func fetchRequest(name string, session, epoch int32, parts ...fetchPart) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, 1<<20
+	req.SessionID, req.SessionEpoch = session, epoch
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = name, core.TopicID{15: 1}
+	if name != "t" {
+		t.TopicID = core.TopicID{15: 99}
+	}
+	for _, p := range parts {
+		rp := kmsg.NewFetchRequestTopicPartition()
+		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p.num, p.offset, 1<<20
+		rp.CurrentLeaderEpoch, rp.LastFetchedEpoch = -1, -1
+		t.Partitions = append(t.Partitions, rp)
+	}
+	if len(parts) > 0 {
+		req.Topics = append(req.Topics, t)
+	}
+	return req
+}
+
+// logs answers fetches out of one high watermark per partition: records are as
+// many bytes as there are offsets.
+type logs struct {
+	f    *fixture
+	high map[int32]core.Offset
+}
+
+func newLogs(f *fixture) *logs {
+	l := &logs{f, map[int32]core.Offset{}}
+	f.loop.answer = l.answer
+	return l
+}
+
+func (l *logs) answer(_ core.ShardID, q shard.Request) bool {
+	fq := q.(*shard.Fetch)
+	for i := range fq.Parts {
+		p := &fq.Parts[i]
+		place, _ := l.f.loop.image.Locate(p.Partition)
+		high := l.high[place.Num]
+		p.HighWatermark, p.LastStable, p.LogStart = high, high, 0
+		if p.Offset > high {
+			p.Err = core.ErrOffsetOutOfRange
+			continue
+		}
+		if n := int(high - p.Offset); n > 0 {
+			buf, err := l.f.loop.arena.Alloc(n)
+			if err != nil {
+				l.f.t.Fatal(err)
+			}
+			for k := range buf.Bytes() {
+				buf.Bytes()[k] = byte(place.Num)
+			}
+			p.Data.Bufs, p.Data.Bytes, p.Data.Next = []arena.Buf{buf}, n, high
+		}
+	}
+	return true
+}
+
+// told lists the partitions of a response: number, error, bytes.
+func told(resp *kmsg.FetchResponse) string {
+	s := ""
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			s += fmt.Sprintf("[%d e%d hw%d %db]", p.Partition, p.ErrorCode, p.HighWatermark, len(p.RecordBatches))
+		}
+	}
+	return s
+}
+
+func TestFetchAnswersInEveryVersion(t *testing.T) {
+	for v := int16(4); v <= 18; v++ {
+		f := newFixture(t)
+		l := newLogs(f)
+		l.high[0], l.high[2] = 10, 7
+		resp := f.ask(fetchRequest("t", 0, -1, fetchPart{2, 4}, fetchPart{0, 0}, fetchPart{1, 0}, fetchPart{3, 5}, fetchPart{9, 0}), v).(*kmsg.FetchResponse)
+		if got, want := told(resp), "[2 e0 hw7 3b][0 e0 hw10 10b][1 e0 hw0 0b][3 e1 hw-1 0b][9 e3 hw-1 0b]"; got != want {
+			t.Errorf("version %d: %s, want %s", v, got, want)
+		}
+		for _, p := range resp.Topics[0].Partitions {
+			for _, b := range p.RecordBatches {
+				if b != byte(p.Partition) {
+					t.Fatalf("version %d: partition %d got records of another", v, p.Partition)
+				}
+			}
+		}
+		unknown := f.ask(fetchRequest("nope", 0, -1, fetchPart{0, 0}), v).(*kmsg.FetchResponse)
+		want := codeUnknownTopicOrPartition
+		if v >= 13 {
+			want = codeUnknownTopicID
+		}
+		if got := unknown.Topics[0].Partitions[0].ErrorCode; got != want {
+			t.Errorf("version %d: error %d for an unknown topic, want %d", v, got, want)
+		}
+	}
+}
+
+func TestFetchOverShardsIsAnsweredByTheFirst(t *testing.T) {
+	f := newFixture(t)
+	var waits []shard.Request
+	f.loop.answer = func(_ core.ShardID, q shard.Request) bool {
+		waits = append(waits, q)
+		return false
+	}
+	req := fetchRequest("t", 0, -1, fetchPart{0, 0}, fetchPart{1, 0}, fetchPart{2, 0}, fetchPart{3, 0})
+	place := f.serve(frameBytes(req, 12))
+	f.loop.run()
+	if len(waits) != 2 {
+		t.Fatalf("%d shards were asked, want 2", len(waits))
+	}
+	for _, q := range waits {
+		if d := q.(*shard.Fetch).Deadline - f.loop.now; d != 500*core.Millisecond {
+			t.Errorf("a shard waits for %d ns", d)
+		}
+	}
+	if len(f.conn.replies) > 0 {
+		t.Fatal("answered before any shard")
+	}
+	f.loop.held = f.loop.held[1:]
+	waits[0].Base().Owner.(Continuation).Resume(waits[0])
+	if len(f.loop.cancelled) != 1 || f.loop.cancelled[0] != waits[1] {
+		t.Fatalf("%d waits were ended, want the other shard's", len(f.loop.cancelled))
+	}
+	f.loop.run()
+	f.response(place, req)
+}
+
+func TestFetchWithAnErrorDoesNotWait(t *testing.T) {
+	f := newFixture(t)
+	newLogs(f)
+	f.ask(fetchRequest("t", 0, -1, fetchPart{0, 0}, fetchPart{9, 0}), 12)
+	q := f.loop.submitted[0].(*shard.Fetch)
+	if q.MinBytes != 0 || q.Deadline != f.loop.now {
+		t.Errorf("the shard waits for %d bytes until %d", q.MinBytes, q.Deadline-f.loop.now)
+	}
+}
+
+func TestFetchKeepsToItsMaximum(t *testing.T) {
+	f := newFixture(t)
+	l := newLogs(f)
+	for i := range int32(4) {
+		l.high[i] = 1000
+	}
+	req := fetchRequest("t", 0, -1, fetchPart{0, 0}, fetchPart{1, 0}, fetchPart{2, 0}, fetchPart{3, 500})
+	req.MaxBytes = 1500
+	resp := f.ask(req, 12).(*kmsg.FetchResponse)
+	if got, want := told(resp), "[0 e0 hw1000 1000b][1 e0 hw1000 0b][2 e0 hw1000 0b][3 e0 hw1000 500b]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	req.MaxBytes = 10
+	resp = f.ask(req, 12).(*kmsg.FetchResponse)
+	if got := len(resp.Topics[0].Partitions[0].RecordBatches); got != 1000 {
+		t.Errorf("the first batch has %d bytes, it must come whole", got)
+	}
+}
+
+func TestFetchSessionTellsOnlyWhatIsNew(t *testing.T) {
+	f := newFixture(t)
+	l := newLogs(f)
+	l.high[0] = 5
+	full := f.ask(fetchRequest("t", 0, 0, fetchPart{0, 5}, fetchPart{1, 0}), 12).(*kmsg.FetchResponse)
+	if got := told(full); got != "[0 e0 hw5 0b][1 e0 hw0 0b]" || full.SessionID == 0 {
+		t.Fatalf("full fetch: %s, session %d", got, full.SessionID)
+	}
+	epoch := int32(0)
+	next := func(parts ...fetchPart) string {
+		t.Helper()
+		epoch++
+		resp := f.ask(fetchRequest("t", full.SessionID, epoch, parts...), 12).(*kmsg.FetchResponse)
+		if resp.ErrorCode != 0 || resp.SessionID != full.SessionID {
+			t.Fatalf("error %d, session %d", resp.ErrorCode, resp.SessionID)
+		}
+		return told(resp)
+	}
+	if got := next(); got != "" {
+		t.Errorf("nothing is new: %s", got)
+	}
+	q := f.loop.submitted[len(f.loop.submitted)-1].(*shard.Fetch)
+	if q.Parts[0].KnownHighWatermark < 0 {
+		t.Error("the shard is not told which high watermark the client knows")
+	}
+	l.high[1] = 3
+	if got := next(); got != "[1 e0 hw3 3b]" {
+		t.Errorf("records of 1 are new: %s", got)
+	}
+	if got := next(fetchPart{1, 3}); got != "" {
+		t.Errorf("the client moved on: %s", got)
+	}
+	l.high[0], l.high[1] = 6, 4
+	if got := next(fetchPart{0, 6}); got != "[1 e0 hw4 1b][0 e0 hw6 0b]" && got != "[0 e0 hw6 0b][1 e0 hw4 1b]" {
+		t.Errorf("records of 1 and a high watermark of 0 are new: %s", got)
+	}
+	if got := next(fetchPart{1, 50}); got != "[1 e1 hw-1 0b]" {
+		t.Errorf("an error is told: %s", got)
+	}
+	if got := next(); got != "[1 e1 hw-1 0b]" {
+		t.Errorf("an error is told as long as it lasts: %s", got)
+	}
+	if got := next(fetchPart{1, 4}, fetchPart{2, 0}); got != "[1 e0 hw4 0b][2 e0 hw0 0b]" && got != "[2 e0 hw0 0b][1 e0 hw4 0b]" {
+		t.Errorf("the error is over and 2 is new: %s", got)
+	}
+}
+
+func TestFetchSessionForgetsTopics(t *testing.T) {
+	f := newFixture(t)
+	l := newLogs(f)
+	full := f.ask(fetchRequest("t", 0, 0, fetchPart{0, 0}, fetchPart{1, 0}), 13).(*kmsg.FetchResponse)
+	l.high[0], l.high[1] = 1, 1
+	req := fetchRequest("t", full.SessionID, 1)
+	forgotten := kmsg.NewFetchRequestForgottenTopic()
+	forgotten.TopicID, forgotten.Partitions = core.TopicID{15: 1}, []int32{0}
+	req.ForgottenTopics = append(req.ForgottenTopics, forgotten)
+	if got := told(f.ask(req, 13).(*kmsg.FetchResponse)); got != "[1 e0 hw1 1b]" {
+		t.Errorf("partition 0 was to be forgotten: %s", got)
+	}
+}
+
+func TestFetchSessionErrors(t *testing.T) {
+	f := newFixture(t)
+	newLogs(f)
+	full := f.ask(fetchRequest("t", 0, 0, fetchPart{0, 0}), 12).(*kmsg.FetchResponse)
+	code := func(id, epoch int32, v int16) int16 {
+		return f.ask(fetchRequest("t", id, epoch, fetchPart{0, 0}), v).(*kmsg.FetchResponse).ErrorCode
+	}
+	if got := code(full.SessionID+1, 1, 12); got != codeFetchSessionIDNotFound {
+		t.Errorf("unknown session: %d", got)
+	}
+	if got := code(full.SessionID, 2, 12); got != codeInvalidFetchSessionEpoch {
+		t.Errorf("epoch ahead: %d", got)
+	}
+	if got := code(full.SessionID, 1, 13); got != codeFetchSessionTopicID {
+		t.Errorf("topic ids in a session of names: %d", got)
+	}
+	if got := code(full.SessionID, 1, 12); got != 0 {
+		t.Errorf("right epoch after the wrong ones: %d", got)
+	}
+	if got := code(full.SessionID, 1, 12); got != codeInvalidFetchSessionEpoch {
+		t.Errorf("epoch used twice: %d", got)
+	}
+	if got := code(full.SessionID, -1, 12); got != 0 {
+		t.Errorf("closing: %d", got)
+	}
+	if got := code(full.SessionID, 2, 12); got != codeFetchSessionIDNotFound {
+		t.Errorf("closed session: %d", got)
+	}
+}
+
+func TestFetchSessionsAreBounded(t *testing.T) {
+	f := newFixture(t) // four on the node, two on this loop
+	newLogs(f)
+	open := func() int32 {
+		return f.ask(fetchRequest("t", 0, 0, fetchPart{0, 0}), 12).(*kmsg.FetchResponse).SessionID
+	}
+	a, b := open(), open()
+	if a == 0 || b == 0 || open() != 0 {
+		t.Fatal("two sessions were to be given and a third not")
+	}
+	f.loop.now += sessionIdleMin
+	f.ask(fetchRequest("t", a, 1), 12)
+	c := open()
+	if c == 0 {
+		t.Fatal("an idle session was not given up")
+	}
+	if got := f.ask(fetchRequest("t", b, 1), 12).(*kmsg.FetchResponse).ErrorCode; got != codeFetchSessionIDNotFound {
+		t.Errorf("the idle session answers %d", got)
+	}
+	if got := f.ask(fetchRequest("t", a, 2), 12).(*kmsg.FetchResponse).ErrorCode; got != 0 {
+		t.Errorf("the used session answers %d", got)
+	}
+}
+
+func TestFetchTellsDivergenceAndLeader(t *testing.T) {
+	f := newFixture(t)
+	f.loop.answer = func(_ core.ShardID, q shard.Request) bool {
+		for i := range q.(*shard.Fetch).Parts {
+			p := &q.(*shard.Fetch).Parts[i]
+			if place, _ := f.loop.image.Locate(p.Partition); place.Num == 0 {
+				p.Diverging = &shard.EpochEndOffset{Epoch: 2, End: 77}
+				p.HighWatermark = 100
+			} else {
+				p.Err, p.Leader, p.LeaderEpoch = core.ErrNotLeader, 1, 9
+			}
+		}
+		return true
+	}
+	resp := f.ask(fetchRequest("t", 0, -1, fetchPart{0, 80}, fetchPart{1, 0}), 17).(*kmsg.FetchResponse)
+	ps := resp.Topics[0].Partitions
+	if d := ps[0].DivergingEpoch; d.Epoch != 2 || d.EndOffset != 77 || ps[0].CurrentLeader.LeaderID != -1 {
+		t.Errorf("partition 0: %+v", ps[0])
+	}
+	if c := ps[1].CurrentLeader; ps[1].ErrorCode != codeNotLeaderOrFollower || c.LeaderID != 1 || c.LeaderEpoch != 9 {
+		t.Errorf("partition 1: %+v", ps[1])
+	}
+	if len(resp.Brokers) != 1 || resp.Brokers[0].Port != 9092 {
+		t.Errorf("brokers %+v", resp.Brokers)
+	}
+}
