@@ -332,8 +332,11 @@ func (l *Log) done(tl *turnLog) {
 	}
 	for k := range tl.extents {
 		x := &tl.extents[k]
+		if x.inline {
+			continue
+		}
 		l.synced = max(l.synced, x.x.seg)
-		if m := l.meta(tl.entries[x.from].index); !x.inline && m != nil && m.term == tl.entries[x.from].meta.term {
+		if m := l.meta(tl.entries[x.from].index); m != nil && m.term == tl.entries[x.from].meta.term {
 			l.cutExtents(x.x.seg, int64(x.x.pos))
 			l.extents.push(x.x)
 		}

@@ -102,6 +102,9 @@ func (a *Arena) Alloc(n int) (Buf, error) {
 		c.refs.Store(1)
 		return Buf{b: c.mem[:n:n], c: c}, nil
 	}
+	if a.cur != nil && a.used+n > len(a.cur.mem) && a.cur.refs.Load() == 1 {
+		a.used = 0 // the reference is our own, and only we could add another
+	}
 	if a.cur == nil || a.used+n > len(a.cur.mem) {
 		c, err := a.nextChunk()
 		if err != nil {

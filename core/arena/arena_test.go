@@ -1,0 +1,205 @@
+package arena
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+)
+
+func mustAlloc(t testing.TB, a *Arena, n int) Buf {
+	t.Helper()
+	b, err := a.Alloc(n)
+	if err != nil {
+		t.Fatalf("allocating %d bytes: %v", n, err)
+	}
+	if b.Len() != n {
+		t.Fatalf("asked for %d bytes, got %d", n, b.Len())
+	}
+	return b
+}
+
+func TestBuffersDoNotOverlap(t *testing.T) {
+	a := New(8 << 20)
+	var bufs []Buf
+	for i := range 3000 {
+		b := mustAlloc(t, a, 1+i%1500)
+		for k := range b.Bytes() {
+			b.Bytes()[k] = byte(i)
+		}
+		bufs = append(bufs, b)
+	}
+	for i, b := range bufs {
+		if want := bytes.Repeat([]byte{byte(i)}, b.Len()); !bytes.Equal(b.Bytes(), want) {
+			t.Fatalf("buffer %d was overwritten", i)
+		}
+		if cap(b.Bytes()) != b.Len() {
+			t.Fatalf("buffer %d can grow into its neighbour", i)
+		}
+		b.Release()
+	}
+	a.Seal()
+	if _, live := a.Stats(); live != 0 {
+		t.Errorf("%d bytes live after all was released", live)
+	}
+}
+
+func TestLimitIsKept(t *testing.T) {
+	a := New(4 * ChunkBytes)
+	var bufs []Buf
+	for {
+		b, err := a.Alloc(ChunkBytes / 4)
+		if err != nil {
+			if !errors.Is(err, ErrFull) {
+				t.Fatal(err)
+			}
+			break
+		}
+		bufs = append(bufs, b)
+	}
+	if mapped, _ := a.Stats(); len(bufs) != 16 || mapped != 4*ChunkBytes || a.Room() != 0 {
+		t.Fatalf("%d buffers, %d bytes mapped, room for %d", len(bufs), mapped, a.Room())
+	}
+	for _, b := range bufs[:4] { // the first chunk
+		b.Release()
+	}
+	if a.Room() != ChunkBytes {
+		t.Errorf("room for %d after a chunk was released", a.Room())
+	}
+	mustAlloc(t, a, ChunkBytes/4).Release()
+	for _, b := range bufs[4:] {
+		b.Release()
+	}
+	// Kept chunks make way for a large mapping.
+	big := mustAlloc(t, a, 3*ChunkBytes-5)
+	if mapped, _ := a.Stats(); mapped > 4*ChunkBytes {
+		t.Errorf("%d bytes mapped", mapped)
+	}
+	if _, err := a.Alloc(2 * ChunkBytes); !errors.Is(err, ErrFull) {
+		t.Errorf("allocation beyond the limit: %v", err)
+	}
+	big.Release()
+}
+
+func TestSlicesAndRetainsShareReferences(t *testing.T) {
+	a := New(ChunkBytes)
+	b := mustAlloc(t, a, 100)
+	s := b.Slice(10, 20)
+	if s.Len() != 10 || cap(s.Bytes()) != 10 || s.Arena() != a {
+		t.Errorf("slice of %d bytes, capacity %d", s.Len(), cap(s.Bytes()))
+	}
+	s.Retain()
+	b.Release()
+	a.Seal()
+	if _, live := a.Stats(); live != ChunkBytes {
+		t.Errorf("%d bytes live while a slice is held", live)
+	}
+	s.Release()
+	if _, live := a.Stats(); live != 0 {
+		t.Errorf("%d bytes live", live)
+	}
+}
+
+func TestFullChunkIsReusedInPlace(t *testing.T) {
+	a := New(ChunkBytes)
+	for range 10_000 {
+		mustAlloc(t, a, 3000).Release()
+	}
+	if mapped, _ := a.Stats(); mapped != ChunkBytes {
+		t.Errorf("%d bytes mapped", mapped)
+	}
+	a.Seal()
+	held := mustAlloc(t, a, 3000)
+	if _, err := a.Alloc(ChunkBytes / 4); err != nil {
+		t.Errorf("a quarter of a chunk beside 3000 bytes: %v", err)
+	}
+	if _, err := a.Alloc(ChunkBytes - 4096); !errors.Is(err, ErrFull) {
+		t.Errorf("more than is left: %v", err)
+	}
+	held.Release()
+}
+
+func TestForeignAndZeroBufs(t *testing.T) {
+	f := Foreign([]byte("abc"))
+	f.Retain().Release()
+	f.Release()
+	f.Release()
+	if string(f.Slice(1, 3).Bytes()) != "bc" || f.Arena() != nil {
+		t.Error("foreign memory is not itself")
+	}
+	var zero Buf
+	zero.Retain().Release()
+	a := New(1)
+	if b, err := a.Alloc(0); err != nil || b.Len() != 0 || b.Arena() != nil {
+		t.Errorf("allocation of nothing: %v, %v", b, err)
+	}
+}
+
+func TestReleaseTwicePanics(t *testing.T) {
+	a := New(ChunkBytes)
+	b := mustAlloc(t, a, 10)
+	a.Seal()
+	b.Release()
+	defer func() {
+		if recover() == nil {
+			t.Error("a second release passed")
+		}
+	}()
+	b.Release()
+}
+
+// TestReleaseFromOtherGoroutines is for the race detector: the owner allocates
+// while others check and release.
+func TestReleaseFromOtherGoroutines(t *testing.T) {
+	a := New(16 * ChunkBytes)
+	work := make(chan Buf, 64)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for b := range work {
+				p := b.Bytes()
+				for k := range p {
+					if p[k] != p[0] {
+						t.Error("a buffer changed while it was held")
+						break
+					}
+				}
+				b.Release()
+			}
+		})
+	}
+	sizes := []int{1, 61, 4 << 10, 70 << 10, ChunkBytes/2 + 1, ChunkBytes + 1}
+	for i := range 1500 {
+		b, err := a.Alloc(sizes[i%len(sizes)])
+		if errors.Is(err, ErrFull) {
+			continue // the others will catch up
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := b.Bytes()
+		p[0] = byte(i)
+		for k := 1; k < len(p); k *= 2 {
+			copy(p[k:], p[:k])
+		}
+		work <- b
+	}
+	close(work)
+	wg.Wait()
+	a.Seal()
+	if mapped, live := a.Stats(); live != 0 || mapped > 16*ChunkBytes {
+		t.Errorf("%d bytes mapped, %d live", mapped, live)
+	}
+}
+
+func BenchmarkAlloc(b *testing.B) {
+	a := New(64 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf, err := a.Alloc(4096)
+		if err != nil {
+			b.Fatal(err)
+		}
+		buf.Release()
+	}
+}
