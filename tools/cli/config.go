@@ -306,8 +306,13 @@ func (s *session) changeConfigs(ctx context.Context, o owner, named []string, li
 		return err
 	}
 	for _, r := range done {
-		if r.Err != nil {
-			return explainErr(o.String(), r.Err, r.ErrMessage)
+		var e *Error
+		err := explainErr(o.String(), r.Err, r.ErrMessage)
+		if errors.As(err, &e) && errors.Is(e, kerr.InvalidConfig) {
+			return e.hint("\"millrace config get %s %s --all\" shows the settings and their values.", named[0], named[1])
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return s.print(rows, func(t *textOut) {

@@ -322,3 +322,16 @@ func TestBrokerThatGoesAwayIsNamed(t *testing.T) {
 	_, errs, code := millrace("", "consume", "orders", "--timeout", "1s")
 	expect(t, errs, code, ExitUnreachable, fmt.Sprintf("broker %s cannot be reached", addr), "It answered before")
 }
+
+func TestRefusedSettingIsExplained(t *testing.T) {
+	c := fakeCluster(t)
+	refuse(c, kmsg.IncrementalAlterConfigs, func(_ kmsg.Request, r kmsg.Response) {
+		res := kmsg.NewIncrementalAlterConfigsResponseResource()
+		res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "orders"
+		res.ErrorCode, res.ErrorMessage = kerr.InvalidConfig.Code, kmsg.StringPtr("retention.ms: \"abc\" is no number")
+		r.(*kmsg.IncrementalAlterConfigsResponse).Resources = []kmsg.IncrementalAlterConfigsResponseResource{res}
+	})
+	_, errs, code := millrace("", "config", "set", "topic", "orders", "retention.ms=abc")
+	expect(t, errs, code, ExitUsage, `topic "orders": retention.ms: "abc" is no number (INVALID_CONFIG)`,
+		`"millrace config get topic orders --all" shows`)
+}
