@@ -80,7 +80,10 @@ type Log struct {
 	stateDone uint64 // of the newest state durable
 
 	rewrite *rewriteBufs // payloads read back for re-appending
-	headers *headerTable // of recovered batches, until ScanHeaders
+	// rewriteAt is when a rewrite may be tried, rewriteTries how many have failed.
+	rewriteAt    core.Tick
+	rewriteTries int
+	headers      *headerTable // of recovered batches, until ScanHeaders
 
 	// Flags.
 	dirty, due, closed, tombstoned, removing bool

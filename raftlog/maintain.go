@@ -17,6 +17,10 @@ const (
 	scanEvery       = 5 * core.Second
 	maintainIdle    = core.Second
 	maintainBusy    = 20 * core.Millisecond
+	// A rewrite that cannot read the journal is tried again, because a failed read
+	// may pass; after so many in a row the log counts as damaged.
+	rewriteRetry    = 500 * core.Millisecond
+	rewriteTriesMax = 10
 )
 
 // Maintain hands out flush, roll, index and removal Jobs that are due: under
@@ -107,7 +111,7 @@ func (l *Log) maintain(pressure uint32) *Job {
 			}
 		}
 	}
-	if pinned {
+	if pinned && l.set.now >= l.rewriteAt {
 		return l.startRewrite()
 	}
 	return nil
@@ -249,10 +253,14 @@ func (w *rewriteWork) finish(j *Job) {
 		return
 	}
 	if j.Err != nil {
-		l.damaged = j.Err
-		l.markState()
+		l.rewriteAt = l.set.now + rewriteRetry
+		if l.rewriteTries++; l.rewriteTries >= rewriteTriesMax {
+			l.damaged = j.Err
+			l.markState()
+		}
 		return
 	}
+	l.rewriteTries = 0
 	// Entries may have been replaced or evicted meanwhile; then the next call of
 	// Maintain begins again.
 	n := core.Index(len(w.out))

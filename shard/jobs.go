@@ -32,6 +32,11 @@ func (s *Shard) startJob(j *raftlog.Job) {
 func (s *Shard) onJobDone(j *raftlog.Job) {
 	j.Finish()
 	s.jobsInflight--
+	if l := j.Log; l != nil && l.Damaged() != nil {
+		if p := s.partitions[l.ID()]; p != nil && p.broken == nil {
+			s.breakPartition(p, l.Damaged())
+		}
+	}
 	switch o := j.Owner.(type) {
 	case nil:
 		s.maintaining--
