@@ -141,14 +141,21 @@ func (s *Sim) repair() {
 	s.flips = nil
 }
 
-// damageKnown says whether storage may be reported as damaged or failed.
-func (s *Sim) damageKnown() bool { return s.p.kind == KindFlip && s.stats.FlipsMade > 0 }
+// damageKnown says whether storage may be reported as damaged or failed: bits
+// have been flipped, or reads have failed so often that the log gave up on them.
+func (s *Sim) damageKnown() bool {
+	return s.p.kind == KindFlip && s.stats.FlipsMade > 0 || s.p.kind == KindEIO && s.disk.Stats.EIO > 0
+}
 
 // damaged records a report of damage.
 func (s *Sim) damaged(p part, err error) {
 	s.trace("%v is damaged: %v", p.Part, err)
 	s.stats.DamagedParts++
-	s.stats.FlipsFound++
+	if s.p.kind == KindEIO {
+		s.hist.Flips = append(s.hist.Flips, check.Flip{At: int64(s.now), Part: p.Part, Where: "failed reads"})
+	} else {
+		s.stats.FlipsFound++
+	}
 	s.hist.Damaged = append(s.hist.Damaged, check.Damaged{At: int64(s.now), Part: p.Part, Reason: err.Error()})
 }
 

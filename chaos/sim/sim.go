@@ -121,6 +121,11 @@ func (s *Sim) play() {
 	s.calmDisk()
 	s.disk.SetCapacity(1 << 30)
 	s.disk.CutAt(0)
+	if s.p.kind == KindEIO && !s.node.dead {
+		// Partitions whose reads have failed are not served until a restart, which
+		// is what a person does once the device works again.
+		s.crash(vdisk.KeepAll)
+	}
 	s.settle()
 	if s.failure != nil {
 		return
