@@ -243,15 +243,17 @@ func (s *Shard) hostLoad(h *host) {
 // onHostJob replays what a job has read.
 func (s *Shard) onHostJob(h *host, job *raftlog.Job) {
 	h.reading = false
-	if h.p.gone || job.Err != nil {
+	switch {
+	case h.p.gone:
 		releaseAll(job.Read.Bufs)
-		if !h.p.gone {
-			s.breakPartition(h.p, job.Err)
-		}
-		return
+	case errors.Is(job.Err, core.ErrOffsetOutOfRange):
+		s.hostLoad(h) // the log start has moved meanwhile
+	case job.Err != nil:
+		s.breakPartition(h.p, job.Err)
+	default:
+		s.hostReplay(h, job.Read)
+		s.hostLoad(h)
 	}
-	s.hostReplay(h, job.Read)
-	s.hostLoad(h)
 }
 
 // hostReplay gives whole batches to the machine, in memory of their own: the

@@ -91,7 +91,7 @@ func (s *Shard) rank(p *partition) int {
 // followers that lag.
 func (p *partition) onTimer(s *Shard, now core.Tick) {
 	switch {
-	case p.gone || p.node == nil:
+	case !p.live():
 	case p.leading:
 		s.nudge(p)
 	case p.leader == core.NoNode && !s.stopping:
@@ -144,7 +144,7 @@ func (s *Shard) onNode(id core.NodeID, up bool) {
 	s.peer(id).up = up
 	var orphans []*partition
 	for _, p := range s.order {
-		if p.node == nil || !slices.Contains(p.voters, uint64(id)) {
+		if !p.live() || !slices.Contains(p.voters, uint64(id)) {
 			continue
 		}
 		switch {

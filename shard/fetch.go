@@ -182,13 +182,22 @@ func (s *Shard) read(p *partition, from, upTo core.Offset, maxBytes int, minOne 
 func (s *Shard) onReadJob(o *readJob, job *raftlog.Job) {
 	part := &o.w.r.Parts[o.part]
 	if job.Err != nil {
-		part.Err = fmt.Errorf("%w: reading partition %d at offset %d: %v", core.ErrStorageFailed, part.Partition, part.Offset, job.Err)
+		part.Err = jobErr(job.Err)
 	} else {
 		part.Data = job.Read
 	}
 	if o.w.jobs--; o.w.jobs == 0 {
 		s.answerFetch(o.w)
 	}
+}
+
+// jobErr makes an error of a read that clients understand: what was removed by
+// retention meanwhile is out of range, everything else a failure of the storage.
+func jobErr(err error) error {
+	if errors.Is(err, core.ErrOffsetOutOfRange) || errors.Is(err, core.ErrStorageFailed) {
+		return err
+	}
+	return fmt.Errorf("%w: %v", core.ErrStorageFailed, err)
 }
 
 // answerFetch gives a Fetch back.

@@ -98,6 +98,8 @@ func (s *Shard) create(id core.PartitionID, cfg *TopicConfig) *partition {
 	if err != nil {
 		p.broken = fmt.Errorf("creating the log: %w", err)
 		s.opts.Logf("partition %d: %v", id, p.broken)
+	} else {
+		log.NeedCheckpoint(p.keepCheckpoint)
 	}
 	s.add(p)
 	return p
@@ -116,7 +118,6 @@ func (s *Shard) begin(p *partition, replicas []core.NodeID) {
 	for i, n := range replicas {
 		p.voters[i] = uint64(n)
 	}
-	p.log.NeedCheckpoint(p.keepCheckpoint)
 	if m := s.machineOf(p); m != nil {
 		p.host = &host{p: p, m: m, replayed: p.log.LogStart()}
 	}

@@ -64,6 +64,17 @@ func (s *Shard) onJobDone(j *raftlog.Job) {
 	s.unpark()
 }
 
+// maintainBytes is how much is appended before the logs are asked out of turn.
+const maintainBytes = 4 << 20
+
+// maintainSoon lets the logs be asked when much has been appended.
+func (s *Shard) maintainSoon(bytes int) {
+	if s.appendedSince += bytes; s.appendedSince >= maintainBytes {
+		s.appendedSince = 0
+		s.timers.set(&s.maintainTimer, maintainTask{}, s.now)
+	}
+}
+
 // maintainTask asks the logs for flushes, rolls and removals that are due.
 type maintainTask struct{}
 

@@ -96,7 +96,7 @@ func (s *Shard) continueQuery(q *timeQuery, job *raftlog.Job, err error, next fu
 func (s *Shard) onTimeJob(q *timeQuery, job *raftlog.Job) {
 	switch {
 	case job.Err != nil:
-		s.fail(q.r, fmt.Errorf("%w: timestamp lookup: %v", core.ErrStorageFailed, job.Err))
+		s.fail(q.r, jobErr(job.Err))
 	case q.reading:
 		s.findRecord(q, job.Read)
 	default:

@@ -131,6 +131,9 @@ func (q *tail) find(base core.Offset) *entry {
 // the coordinators.
 func (p *partition) internal() bool { return p.topic == nil || p.topic.Internal }
 
+// live says whether the partition's group takes part.
+func (p *partition) live() bool { return p.node != nil && !p.gone && p.broken == nil }
+
 // name is the partition as a person knows it.
 func (p *partition) name() string {
 	if p.topic == nil {

@@ -98,7 +98,7 @@ func (s *Shard) closeFrame(to *peer) {
 func (s *Shard) onPeerFrame(from core.NodeID, frame arena.Buf) {
 	err := parseFrame(frame, func(group core.PartitionID, m *pb.Message, entries []peerEntry) error {
 		p := s.partitions[group]
-		if p == nil || p.node == nil || p.broken != nil {
+		if p == nil || !p.live() {
 			return nil // not created here yet, or not served: the sender tries again
 		}
 		m.From, m.To = uint64(from), uint64(s.opts.Node)

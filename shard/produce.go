@@ -135,8 +135,8 @@ func (s *Shard) admit(r *Produce) (*partition, error) {
 		return p, err
 	case s.stopping:
 		return p, core.ErrShuttingDown
-	case p.topic == nil:
-		return p, fmt.Errorf("%w: the metadata partition takes no records of clients", core.ErrPolicyViolation)
+	case p.host != nil:
+		return p, fmt.Errorf("%w: only its coordinator writes to %s", core.ErrPolicyViolation, p.name())
 	case r.Acks < 0 && len(p.voters) < int(p.cfg.MinInsyncReplicas):
 		return p, fmt.Errorf("%w: %s has %d, min.insync.replicas is %d",
 			core.ErrNotEnoughReplicas, p.name(), len(p.voters), p.cfg.MinInsyncReplicas)

@@ -88,6 +88,7 @@ func (s *Shard) propose(p *partition, e entry, payload arena.Buf) (*entry, error
 	p.log.Append([]raftlog.Entry{le})
 	p.tail.push(e)
 	p.lastAppend = s.now
+	s.maintainSoon(payload.Len())
 	s.nudgeLater(p)
 	s.ready(p)
 	return p.tail.at(p.tail.len() - 1), nil
@@ -96,10 +97,7 @@ func (s *Shard) propose(p *partition, e entry, payload arena.Buf) (*entry, error
 // settle drains what raft has ready: messages to peers, entries and hard state
 // for the log, committed entries.
 func (s *Shard) settle(p *partition) {
-	if p.gone || p.node == nil {
-		return
-	}
-	for p.node.HasReady() {
+	for p.live() && p.node.HasReady() {
 		// Before the entries: a new leader's may replace what clients wait for.
 		if st := p.node.BasicStatus(); st.Term != uint64(p.term) || st.Lead != raftID(p.leader) || (st.RaftState == raft.StateLeader) != p.leading {
 			s.roleChanged(p, core.Term(st.Term), nodeID(st.Lead), st.RaftState == raft.StateLeader)
@@ -223,7 +221,7 @@ func (s *Shard) stepLocal(p *partition, m pb.Message) {
 func (s *Shard) deliver(acks []ack) {
 	for i := range acks {
 		p := acks[i].p
-		if p.gone {
+		if !p.live() {
 			continue
 		}
 		for j := range acks[i].responses {

@@ -41,7 +41,9 @@ type Shard struct {
 	jobsQueued   []*raftlog.Job
 	early        []*raftlog.Job // begun by New, for the first turn to hand out
 	maintaining  int
-	maintainJobs []*raftlog.Job
+	// appendedSince counts the bytes since the logs were asked last.
+	appendedSince int
+	maintainJobs  []*raftlog.Job
 
 	maintainTimer, retentionTimer timer
 	retentionAt                   int
@@ -75,6 +77,8 @@ func New(o Options) (*Shard, error) {
 		}
 		if p.broken != nil {
 			o.Logf("partition %d is not served: %v", p.id, p.broken)
+		} else {
+			log.NeedCheckpoint(p.keepCheckpoint)
 		}
 		s.add(p)
 	}
