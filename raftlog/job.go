@@ -19,7 +19,9 @@ type Job struct {
 	Read ReadResult
 	// Found is the result of a job made by FindTimestamp or FindMaxTimestamp.
 	Found TimeResult
-	Owner any // the caller's own
+	// Places is the result of a job made by FindPlaces.
+	Places Places
+	Owner  any // the caller's own
 
 	work jobWork
 }

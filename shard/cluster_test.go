@@ -118,27 +118,24 @@ func TestLostMessagesAreMadeUpFor(t *testing.T) {
 }
 
 func TestFollowerFarBehindIsServedFromDisk(t *testing.T) {
-	c := newCluster(t, 3)
-	c.tweak = func(cfg *TopicConfig) { cfg.Log.FlushBytesMax = 64 << 20 }
-	c.start()
-	id := c.topic("t", 1)[0]
-	c.advance(3 * core.Second)
-	n := c.leader(id)
-	var behind *testNode
-	for _, m := range c.nodes {
-		if m != n {
-			behind = m
+	for _, flushBytes := range []int64{64 << 20, 256 << 10} { // from the journal, from segments
+		c := newCluster(t, 3)
+		c.tweak = func(cfg *TopicConfig) { cfg.Log.FlushBytesMax = flushBytes }
+		c.start()
+		id := c.topic("t", 1)[0]
+		c.advance(3 * core.Second)
+		n := c.leader(id)
+		behind := c.nodes[n.id%3]
+		behind.crash()
+		for range 300 {
+			n.must(n.produceTo(id, batchOf(1, 10000, 0)))
 		}
-	}
-	behind.crash()
-	for range 300 {
-		n.must(n.produceTo(id, batchOf(1, 10000, 0)))
-	}
-	c.advance(2 * core.Second)
-	n.store.LogSet(0).Evict(1 << 30)
-	behind.restart()
-	c.advance(10 * core.Second)
-	if got := behind.shard.partitions[id]; got.high != 300 {
-		t.Fatalf("high watermark %d after catching up, want 300", got.high)
+		c.advance(2 * core.Second)
+		n.store.LogSet(0).Evict(1 << 30)
+		behind.restart()
+		c.advance(10 * core.Second)
+		if got := behind.shard.partitions[id]; got.high != 300 {
+			t.Fatalf("flush at %d: high watermark %d after catching up, want 300", flushBytes, got.high)
+		}
 	}
 }

@@ -13,7 +13,10 @@ import (
 	"millrace/core/records"
 )
 
-var modelSeed = flag.Uint64("model.seed", 0, "run the model test with this seed alone")
+var (
+	modelSeed = flag.Uint64("model.seed", 0, "run the model test with this seed alone")
+	modelRuns = flag.Uint64("model.runs", 8, "how many seeds the model test runs")
+)
 
 // TestRandomHistories runs idempotent producers and a reader against one and
 // three nodes that crash, lose messages, stall and evict, and checks what was
@@ -23,7 +26,7 @@ func TestRandomHistories(t *testing.T) {
 	seeds := []uint64{*modelSeed}
 	if *modelSeed == 0 {
 		seeds = seeds[:0]
-		for s := range uint64(12) {
+		for s := range *modelRuns {
 			seeds = append(seeds, 1000+s)
 		}
 	}
