@@ -110,20 +110,36 @@ func (s *Shard) nudgeLater(p *partition) {
 	}
 }
 
+// nudge sends a heartbeat while a follower that is up lags behind the log or may
+// not have heard of the commit. It stops when all have answered since.
 func (s *Shard) nudge(p *partition) {
-	lagging := false
 	last := uint64(p.log.LastIndex())
+	wanted := p.beat
 	p.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		lagging = lagging || pr.Match < last && s.peer(nodeID(id)).up
+		if id != uint64(s.opts.Node) && s.peer(nodeID(id)).up && (pr.Match < last || !p.heardBy(id)) {
+			wanted = true
+		}
 	})
-	if lagging || p.beat {
-		p.beat = false
-		s.stepLocal(p, pb.Message{Type: pb.MsgBeat, From: raft.LocalAppendThread})
-		s.ready(p)
+	if !wanted {
+		return
 	}
-	if lagging {
-		s.nudgeLater(p)
+	if p.beat = false; p.beatCommit != p.applied {
+		p.beatCommit, p.heard = p.applied, 0
 	}
+	s.stepLocal(p, pb.Message{Type: pb.MsgBeat, From: raft.LocalAppendThread})
+	s.ready(p)
+	s.nudgeLater(p)
+}
+
+// heardBy says whether a follower has answered a heartbeat that told it of all
+// that is committed.
+func (p *partition) heardBy(id uint64) bool {
+	return p.beatCommit == p.applied && p.heard&p.voterBit(id) != 0
+}
+
+// voterBit is a voter's bit in heard; voters beyond the 64th share one.
+func (p *partition) voterBit(id uint64) uint64 {
+	return 1 << min(slices.Index(p.voters, id), 63)
 }
 
 // peer finds or makes what the shard knows of another node. A node is taken to

@@ -34,13 +34,16 @@ type partition struct {
 	// watermark covers all that any earlier leader served.
 	serving bool
 	beat    bool // the next nudge sends a heartbeat in any case
-	dirty   bool // in Shard.dirty
-	warned  bool // a message that was refused has been logged
-	gone    bool // deleted; jobs and acknowledgements may still name it
-	hard    raftlog.HardState
-	timer   timer // campaign, or while leading, nudge
-	stash   []peerEntry
-	sending []*catchUp // reads for followers that are behind, at most one each
+	// heard are the voters that answered a heartbeat sent with beatCommit.
+	heard      uint64
+	beatCommit core.Index
+	dirty      bool // in Shard.dirty
+	warned     bool // a message that was refused has been logged
+	gone       bool // deleted; jobs and acknowledgements may still name it
+	hard       raftlog.HardState
+	timer      timer // campaign, or while leading, nudge
+	stash      []peerEntry
+	sending    []*catchUp // reads for followers that are behind, at most one each
 
 	// Committed state.
 	applied core.Index

@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -112,6 +113,9 @@ func (s *Shard) onPeerFrame(from core.NodeID, frame arena.Buf) {
 		}
 		for i := range entries {
 			m.Entries = append(m.Entries, pb.Entry{Index: uint64(entries[i].index), Term: uint64(entries[i].term)})
+		}
+		if m.Type == pb.MsgHeartbeatResp && p.leading && slices.Contains(p.voters, m.From) {
+			p.heard |= p.voterBit(m.From)
 		}
 		p.stash = entries
 		if err := p.node.Step(*m); err != nil {

@@ -248,6 +248,7 @@ func (s *Shard) roleChanged(p *partition, term core.Term, leader core.NodeID, le
 	switch {
 	case leading:
 		s.stats.Elections++
+		p.heard, p.beatCommit = 0, 0
 		s.nudgeLater(p)
 	case leader == core.NoNode:
 		s.campaignLater(p)
