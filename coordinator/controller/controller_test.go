@@ -347,3 +347,31 @@ func FuzzDecodeRecord(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkCreateTopics makes 10,000 topics: in one request, and in one each.
+func BenchmarkCreateTopics(b *testing.B) {
+	request := func(from, to int) *kmsg.CreateTopicsRequest {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		req.Version = 7
+		for i := from; i < to; i++ {
+			t := kmsg.NewCreateTopicsRequestTopic()
+			t.Topic, t.NumPartitions, t.ReplicationFactor = fmt.Sprintf("topic-%d", i), 1, 1
+			req.Topics = append(req.Topics, t)
+		}
+		return req
+	}
+	for _, each := range []int{10_000, 1} {
+		b.Run(fmt.Sprintf("each=%d", each), func(b *testing.B) {
+			for b.Loop() {
+				h := newHarness(b, testOptions())
+				h.register(1, "")
+				for i := 0; i < 10_000; i += each {
+					h.send(request(i, i+each))
+				}
+				if h.published.TopicCount() != 10_000 {
+					b.Fatalf("%d topics", h.published.TopicCount())
+				}
+			}
+		})
+	}
+}
