@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"millrace/core"
+	"millrace/core/arena"
 	"millrace/shard"
 )
 
@@ -372,7 +373,7 @@ func FuzzFraming(f *testing.F) {
 		l := srv.loops[0]
 		l.armed.Store(true) // nobody runs the loop
 		h := &collector{}
-		l.worker, l.shard = h, &echoShard{}
+		l.worker, l.shard, l.arena = h, &echoShard{}, arena.NewHeap(o.ArenaBytes)
 		s := l.newSession("PLAINTEXT", "/127.0.0.1", 1, false)
 		s.transport = stillTransport{}
 		srv.arrive("/127.0.0.1")
