@@ -190,7 +190,11 @@ func (c *Config) DescribeTopic(own map[string]string) []Entry {
 	out := make([]Entry, 0, len(topicSettings))
 	for i := range topicSettings {
 		s := &topicSettings[i]
-		out = append(out, entry(s, c.topicSynonyms(own, s)))
+		e := entry(s, c.topicSynonyms(own, s))
+		if n := len(e.Synonyms); len(s.From) == 0 {
+			e.Synonyms = e.Synonyms[:n-1] // no broker setting supplies the default
+		}
+		out = append(out, e)
 	}
 	return out
 }

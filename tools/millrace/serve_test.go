@@ -184,6 +184,9 @@ func TestStartsThatAreRefusedSayWhatToDo(t *testing.T) {
 	other := func(args ...string) []string {
 		return append(append([]string{"--data", t.TempDir()}, free...), args...)
 	}
+	tls := func(args ...string) []string {
+		return append([]string{"--data", t.TempDir(), "--admin", "off", "--set", "listeners=SSL://127.0.0.1:0"}, args...)
+	}
 	write := func(text string) string {
 		name := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -206,8 +209,8 @@ func TestStartsThatAreRefusedSayWhatToDo(t *testing.T) {
 			[]string{"4 settings are wrong", "num.partitions?", "log.roll.hours", "1 to 2147483647", "auto, on, off"}},
 		{"no configuration file", nil, other("--config", "/nowhere/m.yaml"), []string{"/nowhere/m.yaml", "cannot be read"}},
 		{"an unknown flag", nil, []string{"--dta", "x"}, []string{"--dta", "--help"}},
-		{"no certificate", nil, other("--set", "listeners=SSL://127.0.0.1:0", "--set", "ssl.certificate.file=/nowhere/c.pem", "--set", "ssl.key.file=/nowhere/k.pem"), []string{"/nowhere/c.pem"}},
-		{"a certificate that is none", nil, other("--set", "listeners=SSL://127.0.0.1:0", "--set", "ssl.certificate.file="+write("x"), "--set", "ssl.key.file="+write("y")), []string{"SSL"}},
+		{"no certificate", nil, tls("--set", "ssl.certificate.file=/nowhere/c.pem", "--set", "ssl.key.file=/nowhere/k.pem"), []string{"/nowhere/c.pem"}},
+		{"a certificate that is none", nil, tls("--set", "ssl.certificate.file="+write("x"), "--set", "ssl.key.file="+write("y")), []string{"SSL"}},
 		{"a data directory that is a file", nil, append([]string{"--data", write("x")}, free...), []string{"director"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
