@@ -33,7 +33,7 @@ func benchDir(b *testing.B) string {
 // applied, beside a bare append and fdatasync of as many bytes to a growing
 // file. Each pair runs interleaved on the same device.
 func BenchmarkJournalCommit(b *testing.B) {
-	for _, size := range []int{1 << 10, 64 << 10, 1 << 20} {
+	for _, size := range []int{1 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20} {
 		for _, mode := range []string{"inline", "direct"} {
 			if mode == "direct" && size < 64<<10 {
 				continue

@@ -29,7 +29,7 @@ type flushSegment struct {
 	info  segInfo // what is flushed before; run brings it up to date
 	items []flushItem
 	rows  []indexRow
-	sync  bool // the file's directory entry is not known to be durable
+	sync  bool // the directory entries of its files are not known to be durable
 }
 
 // flushItem is a piece with its place in the segment. A piece that is in that
@@ -71,7 +71,7 @@ func (l *Log) startFlush() *Job {
 
 func (w *flushWork) add(l *Log, i core.Index, m *entryMeta) {
 	if n := len(w.segs); n == 0 || w.segs[n-1].info.id != m.seg {
-		g := flushSegment{sync: m.seg > l.synced}
+		g := flushSegment{sync: m.seg != l.flushedSeg.id}
 		if n == 0 && l.flushedSeg.id == m.seg {
 			g.info = l.flushedSeg
 		} else {

@@ -14,7 +14,7 @@ import (
 // torn write of it then harms no row that was durable before. How many rows are
 // valid is in the group's state, not here.
 const (
-	indexMagic       = 0x3158444945435252 // "RRCEIDX1"
+	indexMagic       = 0x315844494543524d // "MRCEIDX1"
 	indexHeaderBytes = 64
 	indexRowBytes    = 48
 	indexBlockRows   = (BlockBytes - indexHeaderBytes) / indexRowBytes

@@ -192,6 +192,9 @@ func (j *Journal) writeFrame() error {
 	if err := j.chooseFile(size); err != nil {
 		return err
 	}
+	// What this frame holds is needed from now on, also by the frames that this
+	// very Commit writes after it.
+	j.minFile.Store(min(j.minFile.Load(), w.cur.ord))
 	h := frameHeader{
 		Instance: j.instance, FileSeq: w.cur.seq, Seq: w.frameSeq,
 		Oldest: j.oldestFrame(), PayloadLen: uint32(w.frame.n - frameHeaderBytes), Prev: w.prev,

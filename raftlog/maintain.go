@@ -104,14 +104,16 @@ func (l *Log) maintain(pressure uint32) *Job {
 	}
 	l.trim()
 	pinned := l.pin != 0 && l.pin <= pressure && !l.statePending()
-	if l.pendingBytes >= l.cfg.FlushBytesMax || pinned && l.pendingBytes > rewriteBytesMax {
-		if l.set.store.SpaceState() == SpaceOK || !l.set.store.refused.Load() {
-			if j := l.startFlush(); j != nil {
-				return j
-			}
+	small := l.pendingBytes <= rewriteBytesMax
+	if l.pendingBytes >= l.cfg.FlushBytesMax || pinned && !small {
+		if l.set.store.SpaceState() == SpaceLow && l.set.store.refused.Load() {
+			l.set.markDue(l) // there is no room in segments, nor for much in the journal
+			pinned = pinned && small
+		} else if j := l.startFlush(); j != nil {
+			return j
 		}
 	}
-	if pinned && l.set.now >= l.rewriteAt {
+	if pinned {
 		return l.startRewrite()
 	}
 	return nil
