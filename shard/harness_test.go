@@ -26,6 +26,7 @@ type cluster struct {
 	tweak  func(*TopicConfig)
 	limits Limits
 	nextID core.PartitionID
+	cut    map[core.NodeID]bool // for drop
 }
 
 type testNode struct {

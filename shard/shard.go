@@ -273,6 +273,7 @@ func (s *Shard) Finish(now core.Tick, out *Effects) {
 		for _, p := range s.peers {
 			s.closeFrame(p)
 		}
+		s.checkShard()
 	}
 	out.Fatal = s.fatal
 	if s.fatal == nil {
