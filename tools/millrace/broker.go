@@ -61,6 +61,7 @@ type broker struct {
 	broken    atomic.Bool // the journal failed
 	diskFree  atomic.Int64
 	diskTotal atomic.Int64
+	disk      diskStats
 
 	// By shard; see coordinators.
 	coordinators []coordinators
@@ -125,7 +126,7 @@ func (b *broker) openData() error {
 	}
 	n := shardCount(b.cfg)
 	began := time.Now()
-	store, found, err := raftlog.Open(b.dir, storeOptions(b.cfg, random(), b.logf), func(p core.PartitionID) core.ShardID { return core.ShardOf(p, n) })
+	store, found, err := raftlog.Open(timedFS{b.dir, &b.disk}, storeOptions(b.cfg, random(), b.logf), func(p core.PartitionID) core.ShardID { return core.ShardOf(p, n) })
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}

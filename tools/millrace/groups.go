@@ -9,27 +9,41 @@ import (
 	"millrace/net/listener"
 )
 
-// coordinators are the group machines of one shard. The list is touched when a
-// machine is made and when metrics are read, both on the shard's loop (or before
-// the loop runs).
-type coordinators struct{ machines []*group.Machine }
+// coordinators are the group machines of one shard, by partition. The map is
+// touched when a machine is made and when metrics are read, both on the shard's
+// loop (or before the loop runs). Machines of deleted partitions are dropped when
+// metrics are read.
+type coordinators struct {
+	machines map[core.PartitionID]*group.Machine
+}
 
 // addCoordinator remembers a machine that was made for a partition.
 func (b *broker) addCoordinator(id core.PartitionID, m *group.Machine) {
 	c := &b.coordinators[core.ShardOf(id, len(b.coordinators))]
-	c.machines = append(c.machines, m)
+	if c.machines == nil {
+		c.machines = make(map[core.PartitionID]*group.Machine)
+	}
+	c.machines[id] = m
 }
 
 // groupStats counts groups over all partitions that this node coordinates, as
 // far as the loops answer before ctx ends.
 func (b *broker) groupStats(ctx context.Context) (sum group.Stats) {
+	im := b.srv.Image()
+	if im == nil {
+		return sum
+	}
 	answers := make(chan group.Stats, len(b.coordinators))
 	asked := 0
 	for i := range b.coordinators {
 		c := &b.coordinators[i]
 		if b.srv.Post(core.ShardID(i), func(*listener.Loop) {
 			var s group.Stats
-			for _, m := range c.machines {
+			for id, m := range c.machines {
+				if _, exists := im.Locate(id); !exists {
+					delete(c.machines, id)
+					continue
+				}
 				m.AddStats(&s)
 			}
 			answers <- s

@@ -37,17 +37,18 @@ func (b *broker) collect(e *admin.Emitter) {
 	}
 }
 
-var latencyBoundsSec = func() []float64 {
-	out := make([]float64, len(kafka.LatencyBoundsUs))
-	for i, us := range kafka.LatencyBoundsUs {
-		out[i] = float64(us) / 1e6
+func secondsOf(us []int64) []float64 {
+	out := make([]float64, len(us))
+	for i, v := range us {
+		out[i] = float64(v) / 1e6
 	}
 	return out
-}()
+}
 
 func (b *broker) collectRequests(e *admin.Emitter) {
+	bounds := secondsOf(kafka.LatencyBoundsUs[:])
 	for _, a := range b.kafka.Stats() {
-		e.SetHistogram("millrace_request_duration_seconds", latencyBoundsSec, a.Latency, float64(a.SumUs)/1e6, a.API)
+		e.SetHistogram("millrace_request_duration_seconds", bounds, a.Latency, float64(a.SumUs)/1e6, a.API)
 		for name, n := range a.Errors {
 			e.Set("millrace_request_errors_total", float64(n), a.API, name)
 		}
@@ -85,6 +86,9 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 			set("millrace_shard_appends_total", float64(s.Appends))
 			set("millrace_shard_appended_bytes_total", float64(s.AppendedBytes))
 			set("millrace_shard_refused_total", float64(s.Refused))
+			set("millrace_shard_elections_won_total", float64(s.Elections))
+			set("millrace_shard_raft_warnings_total", float64(s.RaftWarnings))
+			set("millrace_shard_peer_dropped_total", float64(s.PeerDropped))
 			set("millrace_shard_inflight_bytes", float64(s.InflightBytes))
 			set("millrace_shard_fetch_waiters", float64(s.FetchWaiters))
 		}
@@ -101,6 +105,23 @@ func (b *broker) collectStorage(e *admin.Emitter) {
 	e.Set("millrace_disk_reserve_bytes", float64(b.cfg.Int("disk.reserve.bytes")))
 	e.Set("millrace_disk_low", truth(b.store.SpaceState() == raftlog.SpaceLow))
 	e.Set("millrace_disk_direct_io", truth(b.dir.Direct()))
+
+	d := &b.disk
+	syncs := make([]uint64, len(d.syncs))
+	for i := range d.syncs {
+		syncs[i] = d.syncs[i].Load()
+	}
+	e.SetHistogram("millrace_disk_sync_duration_seconds", secondsOf(syncBoundsUs[:]), syncs, float64(d.syncUs.Load())/1e6)
+	e.Set("millrace_disk_written_bytes_total", float64(d.writtenBytes.Load()))
+	e.Set("millrace_disk_read_bytes_total", float64(d.readBytes.Load()))
+	e.Set("millrace_disk_errors_total", float64(d.errors.Load()))
+
+	j := b.store.Journal().Stats()
+	e.Set("millrace_journal_files", float64(j.Files), "used")
+	e.Set("millrace_journal_files", float64(j.Spares), "spare")
+	e.Set("millrace_journal_files_limit", float64(b.cfg.Int("journal.files.max")))
+	e.Set("millrace_journal_frames_total", float64(j.Commits))
+	e.Set("millrace_journal_bytes_total", float64(j.Bytes))
 }
 
 func truth(b bool) float64 {
