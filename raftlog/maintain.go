@@ -106,7 +106,7 @@ func (l *Log) maintain(pressure uint32) *Job {
 	pinned := l.pin != 0 && l.pin <= pressure && !l.statePending()
 	small := l.pendingBytes <= rewriteBytesMax
 	if l.pendingBytes >= l.cfg.FlushBytesMax || pinned && !small {
-		if l.set.store.SpaceState() == SpaceLow && l.set.store.refused.Load() {
+		if l.set.store.noFlush.Load() {
 			l.set.markDue(l) // there is no room in segments, nor for much in the journal
 			pinned = pinned && small
 		} else if j := l.startFlush(); j != nil {

@@ -26,7 +26,8 @@ type Store struct {
 	// Atomic.
 	space     atomic.Int32
 	freeBytes atomic.Int64
-	refused   atomic.Bool // a write found the device full since the last good look
+	refused   atomic.Bool // a write found the device full since space was last OK
+	noFlush   atomic.Bool // a write found the device full since the last look
 }
 
 // SpaceState is how full the device is.
@@ -55,16 +56,21 @@ func (s *Store) NodeID() core.NodeID { return s.identity.Node }
 // the device full and in CheckSpace.
 func (s *Store) SpaceState() SpaceState { return SpaceState(s.space.Load()) }
 
-// CheckSpace asks the file system; called about once a second off the loops.
-// After the device was full, space counts as back when a journal file fits
-// beside the reserve.
+// CheckSpace asks the file system, and lets the journal see to what it has put
+// off; called about once a second off the loops. After the device was full,
+// space counts as back when a journal file fits beside the reserve.
 func (s *Store) CheckSpace() SpaceState {
+	defer s.journal.kick()
+	defer s.journal.kickPrepare()
 	free, _, err := s.fs.Space()
 	if err != nil {
 		s.opts.Logf("asking for the free space: %v", err)
 		return s.SpaceState()
 	}
 	s.freeBytes.Store(free)
+	if free >= 2*flushJobBytes {
+		s.noFlush.Store(false) // flushing is how the journal gets smaller
+	}
 	need := s.opts.ReserveBytes
 	if s.refused.Load() || len(s.journal.spares) == 0 && s.opts.JournalSpare > 0 && s.SpaceState() == SpaceLow {
 		need += s.opts.JournalFileBytes
@@ -81,6 +87,7 @@ func (s *Store) CheckSpace() SpaceState {
 // noteNoSpace is told of every write that found the device full.
 func (s *Store) noteNoSpace(what string) {
 	s.refused.Store(true)
+	s.noFlush.Store(true)
 	s.setSpace(SpaceLow, what)
 }
 
@@ -94,8 +101,6 @@ func (s *Store) setSpace(to SpaceState, why string) {
 		return
 	}
 	s.opts.Logf("the disk has space again (%s): appends are taken", why)
-	s.journal.kick()
-	s.journal.kickPrepare()
 }
 
 // Close stops after what was submitted has been written. Blocks. Turns that
