@@ -46,6 +46,9 @@ func TestIdleGroupsAreSmall(t *testing.T) {
 	if got := c.nodes[0].shard.Stats().Leaders; got != groups+1 {
 		t.Fatalf("%d groups lead", got)
 	}
+	began = time.Now()
+	c.advance(60 * core.Second)
+	idle := time.Since(began)
 	each := (heapBytes() - before) / groups
 
 	store, _, err := raftlog.Open(newCluster(t, 1).nodes[0].disk.FS(), raftlog.Options{ShardCount: 1, JournalFileBytes: 1 << 20, Logf: t.Logf},
@@ -62,7 +65,7 @@ func TestIdleGroupsAreSmall(t *testing.T) {
 	log := (heapBytes() - before) / groups
 	runtime.KeepAlive(store)
 	runtime.KeepAlive(c)
-	t.Logf("%d bytes for a group, %d of them for its log; %v until all lead", each, log, took)
+	t.Logf("%d bytes for a group, %d of them for its log; %v until all lead, %v for a minute of idling", each, log, took, idle)
 	if each > 8<<10 {
 		t.Errorf("an idle group takes %d bytes, want at most 8 KiB", each)
 	}
