@@ -211,7 +211,7 @@ func (l *Log) scanSegment(r *fileReader, g *segInfo, i core.Index, fn func(e Ent
 	for ; err == nil && n < ix.rows; n++ {
 		row, err := ix.row(n)
 		if err == nil {
-			ahead := []piece{{seg: g.id, off: int64(row.pos), n: len(head)}, {seg: g.id, off: int64(row.pos) + int64(len(head)), n: int(row.length)}}
+			ahead := []piece{{seg: g.id, off: int64(row.pos), n: len(head)}, {seg: g.id, off: int64(row.pos) + int64(len(head)), n: int(row.length) - len(head)}}
 			err = r.read(ahead, head)
 		}
 		if err != nil {

@@ -329,6 +329,7 @@ type groupState struct {
 	firstTerm       core.Term  // of firstIndex-1
 	flushed         core.Index // entries up to here are in segments
 	flushedOffset   core.Offset
+	last            core.Index // of the log when this was written, at or above flushed
 	nextSeg         uint32
 	checkpointIndex core.Index
 	checkpoint      []byte
@@ -357,7 +358,7 @@ func (w *writer) putState(s *groupState) {
 	w.u32(uint32(len(s.checkpoint)))
 	w.u32(uint32(len(s.damaged)))
 	w.u32(0)
-	w.u64(0)
+	w.u64(uint64(s.last))
 	for _, e := range s.epochs {
 		w.u64(uint64(e.Term))
 		w.u64(uint64(e.Index))
@@ -389,7 +390,8 @@ func parseState(r record) (*groupState, error) {
 	s.checkpointIndex = core.Index(b.u64())
 	s.nextSeg = b.u32()
 	epochs, segs, blob, reason := b.u32(), b.u32(), b.u32(), b.u32()
-	b.take(12)
+	b.take(4)
+	s.last = core.Index(b.u64())
 	want := uint64(epochs)*stateEpochBytes + uint64(segs)*stateSegmentBytes + uint64(blob) + uint64(reason)
 	if b.bad || want != uint64(len(b.b)) {
 		return nil, fmt.Errorf("%w: group state", errBadRecord)

@@ -106,6 +106,10 @@ func (s *Store) openIdentity(rec *Recovery) error {
 			return fmt.Errorf("making %s: %w", dir, err)
 		}
 	}
+	// An identity without its directories would be a damaged directory.
+	if err := s.fs.SyncDir("."); err != nil {
+		return fmt.Errorf("syncing the data directory: %w", err)
+	}
 	rec.Fresh = true
 	s.identity = identity{Node: s.opts.NodeID, Cluster: s.opts.ClusterID, Instance: s.opts.InstanceID}
 	return saveIdentity(s.fs, s.identity)

@@ -151,7 +151,7 @@ func (g *groupReplay) settle() {
 	}
 	g.metas, g.frames, g.headers = g.metas[drop:], g.frames[drop:], g.headers[drop*core.BatchHeaderBytes:]
 	g.firstIndex += core.Index(drop)
-	if g.problem != "" && (len(g.metas) == 0 || g.firstIndex <= g.base.flushed+1) && g.frameAfter(g.baseFrame) {
+	if g.problem != "" && (len(g.metas) == 0 && g.base.last <= g.base.flushed || len(g.metas) > 0 && g.firstIndex <= g.base.flushed+1) && g.frameAfter(g.baseFrame) {
 		g.problem = "" // the hole is below what the newest state covers
 	}
 	if g.base.damaged != "" {
@@ -160,10 +160,17 @@ func (g *groupReplay) settle() {
 	if len(g.metas) > 0 && g.firstIndex != g.base.flushed+1 {
 		g.problem = fmt.Sprintf("entries [%d, %d) are missing", g.base.flushed+1, g.firstIndex)
 	}
-	if g.lost > 0 && !(g.baseFrame > g.lost && g.frameAfter(g.lost)) {
+	if g.lost > 0 && !g.covers(g.lost) {
 		g.problem = fmt.Sprintf("journal frame %d, which held a part of it, cannot be read", g.lost)
 	}
 	g.checkOrder()
+}
+
+// covers says that nothing of frame f is needed: the newest state is younger, and
+// so are all entries above what it covers, of which there must be some if there
+// were any when the state was written.
+func (g *groupReplay) covers(f uint64) bool {
+	return g.baseFrame > f && g.frameAfter(f) && (len(g.metas) > 0 || g.base.last <= g.base.flushed)
 }
 
 // frameAfter says that no entry needed was read before frame f.

@@ -71,3 +71,53 @@ func TestScanHeadersTellsLogStarts(t *testing.T) {
 		t.Errorf("log start entry holds %x (%v), want %x", got, err, start)
 	}
 }
+
+// A batch that ends close below a block border is scanned without asking for
+// bytes beyond the end of its segment.
+func TestScanHeadersStaysWithinTheSegment(t *testing.T) {
+	fs := newMemFS(t)
+	ts := openStore(t, fs, Options{})
+	l, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.batch(l, 1, 2, BlockBytes-10)
+	commitAll(l)
+	ts.commit()
+	ts.maintain()
+	ts.close()
+
+	n := 0
+	err = openStore(t, fs, Options{}).set.Get(20).ScanHeaders(1, func(e Entry, header []byte) error {
+		n++
+		return nil
+	})
+	if err != nil || n != 1 {
+		t.Errorf("%d entries scanned (%v), want 1", n, err)
+	}
+}
+
+// The state record tells how long the log was, so that entries above what is in
+// segments are missed when the frame that held them is unreadable.
+func TestStateRecordTellsTheLastIndex(t *testing.T) {
+	s := &groupState{hs: HardState{Term: 3, Vote: 1}, firstIndex: 1, flushed: 4, flushedOffset: 9, last: 12}
+	w := writer{buf: make([]byte, s.size())}
+	w.putState(s)
+	r, _, err := nextRecord(w.buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseState(r)
+	if err != nil || got.last != 12 {
+		t.Fatalf("last index %+v (%v), want 12", got, err)
+	}
+	g := &groupReplay{id: 20, base: got, baseFrame: 8, lost: 7}
+	if g.settle(); g.problem == "" {
+		t.Error("the loss of the entries above the segments is not noticed")
+	}
+	got.last = 4
+	g = &groupReplay{id: 20, base: got, baseFrame: 8, lost: 7}
+	if g.settle(); g.problem != "" {
+		t.Errorf("a frame below the state counts as needed: %s", g.problem)
+	}
+}

@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
 	"millrace/core"
@@ -60,6 +61,9 @@ type segmentRead struct {
 	minOne   bool
 	at       int64 // where the batch of from begins; -1: ask the index
 
+	term0  core.Term // of what lies before the first epoch
+	epochs []EpochStart
+
 	large []byte // one batch that did not fit dst
 	used  int
 	end   readHint
@@ -70,7 +74,7 @@ func (l *Log) readSegments(dst *arena.Arena, from, upTo core.Offset, maxBytes in
 	if !ok {
 		return ReadResult{}, nil, damagedAt(l.id, "no segment holds offset %d", from)
 	}
-	w := &segmentRead{l: l, g: g, from: from, upTo: upTo, maxBytes: maxBytes, minOne: minOne, at: -1}
+	w := &segmentRead{l: l, g: g, from: from, upTo: upTo, maxBytes: maxBytes, minOne: minOne, at: -1, term0: l.term0, epochs: slices.Clone(l.epochs)}
 	left := g.bytes
 	if h, ok := l.hints.find(from); ok && h.seg == g.id && int64(h.pos) < g.bytes {
 		w.at = int64(h.pos)
@@ -142,10 +146,13 @@ func (w *segmentRead) cut(j *Job, p []byte) error {
 			}
 			return damagedAt(w.l.id, "offset %d: %v", j.Read.Next, err)
 		}
+		if err := w.checkPlace(b, next); err != nil {
+			return err
+		}
 		if b.BaseOffset() >= w.upTo || w.used+len(b) > w.maxBytes && !(w.minOne && w.used == 0) {
 			return nil
 		}
-		if err := w.checkBatch(b, next); err != nil {
+		if err := w.checkSum(b); err != nil {
 			return err
 		}
 		w.take(j, b)
@@ -161,14 +168,31 @@ func (w *segmentRead) take(j *Job, b core.Batch) {
 	w.end = readHint{j.Read.Next, w.g.id, uint32(w.at + int64(w.used))}
 }
 
-// checkBatch compares a batch with what must be there; next is -1 for the first.
-func (w *segmentRead) checkBatch(b core.Batch, next core.Offset) error {
+// checkPlace compares what the checksum of a batch does not cover, its base
+// offset and leader epoch, with what must be there; next is -1 for the first.
+func (w *segmentRead) checkPlace(b core.Batch, next core.Offset) error {
 	first, end := b.BaseOffset(), b.LastOffset()+1
 	if next >= 0 && first != next || next < 0 && (first > w.from || end <= w.from) || end > w.g.nextOffset {
 		return damagedAt(w.l.id, "segment %d has a batch of offsets [%d, %d) at %d", w.g.id, first, end, w.at+int64(w.used))
 	}
+	if e := int32(w.termAt(first)); b.LeaderEpoch() != e {
+		return damagedAt(w.l.id, "segment %d, offset %d: leader epoch %d, want %d", w.g.id, first, b.LeaderEpoch(), e)
+	}
+	return nil
+}
+
+// termAt is the term of the batch that begins at offset o.
+func (w *segmentRead) termAt(o core.Offset) core.Term {
+	k := sort.Search(len(w.epochs), func(k int) bool { return w.epochs[k].Offset > o })
+	if k == 0 {
+		return w.term0
+	}
+	return w.epochs[k-1].Term
+}
+
+func (w *segmentRead) checkSum(b core.Batch) error {
 	if err := b.Verify(); err != nil {
-		return damagedAt(w.l.id, "segment %d, offset %d: %v", w.g.id, first, err)
+		return damagedAt(w.l.id, "segment %d, offset %d: %v", w.g.id, b.BaseOffset(), err)
 	}
 	return nil
 }
@@ -190,8 +214,12 @@ func (w *segmentRead) readLarge(r *fileReader, j *Job) error {
 	if err := r.read([]piece{{seg: w.g.id, off: w.at, n: int(n)}}, w.large); err != nil {
 		return err
 	}
-	if b := core.Batch(w.large); b.BaseOffset() < w.upTo {
-		if err := w.checkBatch(b, -1); err != nil {
+	b := core.Batch(w.large)
+	if err := w.checkPlace(b, -1); err != nil {
+		return err
+	}
+	if b.BaseOffset() < w.upTo {
+		if err := w.checkSum(b); err != nil {
 			return err
 		}
 		w.take(j, b)
