@@ -19,26 +19,30 @@ func (s *Sim) settle() {
 		r.stopped = true
 	}
 	busy := func() *lane {
-		i := slices.IndexFunc(s.lanes, func(l *lane) bool { return !l.done && len(l.window) > 0 && !s.isDamaged(l.part) })
+		i := slices.IndexFunc(s.lanes, func(l *lane) bool { return !l.done && len(l.window) > 0 })
 		if i < 0 {
 			return nil
 		}
 		return s.lanes[i]
 	}
-	s.runUntil(s.now+settleMax, func() bool { return s.up() && s.node.registered && busy() == nil })
+	patience := settleMax
+	if s.damageKnown() {
+		patience = 5 * core.Second // damaged partitions answer nobody
+	}
+	s.runUntil(s.now+patience, func() bool { return s.up() && s.node.registered && busy() == nil })
 	if s.failure != nil {
 		return
 	}
-	if l := busy(); l != nil {
-		s.fail(fmt.Errorf("hang: producer %d of %v still has %d batches without an answer after %v of peace", l.id, l.part.Part, len(l.window), settleMax))
+	l := busy()
+	for _, l := range s.lanes {
+		l.done = true // nothing is sent after the last crash
+	}
+	if l != nil && !s.damageKnown() {
+		s.fail(fmt.Errorf("hang: producer %d of %v still has %d batches without an answer after %ds of peace", l.id, l.part.Part, len(l.window), settleMax/core.Second))
 	}
 	if !s.up() || !s.node.registered {
 		s.fail(fmt.Errorf("hang: the node is not up after %ds of peace", settleMax/core.Second))
 	}
-}
-
-func (s *Sim) isDamaged(p part) bool {
-	return slices.ContainsFunc(s.hist.Damaged, func(d check.Damaged) bool { return d.Part == p.Part }) || s.damageKnown()
 }
 
 // finalReads reads everything that there is after the last start.

@@ -28,6 +28,7 @@ const flipsPerRun = 30
 // latest when it is read. The last write of the journal is left alone: damage
 // there looks like a torn tail.
 func (r *run) flips() error {
+	r.disk.CutAt(0)
 	if err := r.guard(r.writeTail); err != nil {
 		return err
 	}
@@ -129,13 +130,13 @@ func (r *run) openDamaged() (found bool, err error) {
 		}
 		for _, l := range logs {
 			st, ok := want.states[l.ID()]
-			if !ok {
-				return found, fmt.Errorf("group %d is back from its deletion", l.ID())
-			}
-			if l.Damaged() != nil {
+			if l.Damaged() != nil { // it may even be one whose deletion was lost
 				found = true
 				r.trace("group %d is damaged: %v", l.ID(), l.Damaged())
 				continue
+			}
+			if !ok {
+				return found, fmt.Errorf("group %d is back from its deletion", l.ID())
 			}
 			if err := matchLog(l, &st); err != nil {
 				return found, fmt.Errorf("group %d is not reported as damaged: %w", l.ID(), err)

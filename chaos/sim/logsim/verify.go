@@ -184,8 +184,7 @@ func (r *run) readAll(g *group) error {
 	}
 	seen := l.FirstIndex()
 	err := l.ScanHeaders(l.FirstIndex(), func(e raftlog.Entry, header []byte) error {
-		// Segments hold batches alone.
-		for seen < e.Index && seen <= g.cur.lastIndex() && g.cur.entries[seen-1].kind != raftlog.EntryBatch {
+		for seen < e.Index && g.mayLack(seen) {
 			seen++
 		}
 		if e.Index != seen {
@@ -195,13 +194,13 @@ func (r *run) readAll(g *group) error {
 		if e.Term != want.term || e.Kind != want.kind || e.BaseOffset != want.base || e.LastOffset != want.last {
 			return fmt.Errorf("entry %d is %+v", seen, e)
 		}
-		if e.Kind == raftlog.EntryBatch && !bytes.Equal(header, want.payload[:core.BatchHeaderBytes]) {
+		if e.Kind == raftlog.EntryBatch && e.LastOffset >= g.cur.logStart && !bytes.Equal(header, want.payload[:core.BatchHeaderBytes]) {
 			return fmt.Errorf("header of entry %d differs", seen)
 		}
 		seen++
 		return nil
 	})
-	for seen <= g.cur.lastIndex() && g.cur.entries[seen-1].kind != raftlog.EntryBatch {
+	for g.mayLack(seen) {
 		seen++
 	}
 	if err == nil && seen != g.cur.lastIndex()+1 {
@@ -344,4 +343,14 @@ func settle(got raftlog.TimeResult, job *raftlog.Job, err error) (raftlog.TimeRe
 		return job.Found, job.Err
 	}
 	return got, err
+}
+
+// mayLack says whether a scan of the headers may pass over entry i: segments hold
+// batches alone, and those below the log start need not be there any more.
+func (g *group) mayLack(i core.Index) bool {
+	if i > g.cur.lastIndex() {
+		return false
+	}
+	e := &g.cur.entries[i-1]
+	return e.kind != raftlog.EntryBatch || e.last < g.cur.logStart
 }
