@@ -149,7 +149,12 @@ func powercut(ctx context.Context, o options) (err error) {
 		// Freshly formatted; only what happens under load shall be at risk.
 		unix.Sync()
 	}
-	t := &tormentor{o: o, broker: b, bursts: []string{"", "create", "delete", "roll"}}
+	log, err := clientLog(dir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	t := &tormentor{o: o, broker: b, clientLog: log, bursts: []string{"", "create", "delete", "roll"}}
 	t.crash = func() error {
 		if err := d.cut(); err != nil {
 			return err

@@ -55,7 +55,7 @@ func fillOne(ctx context.Context, o options, name, kind string, env []string) (e
 		return err
 	}
 	defer b.Kill()
-	f := &filling{o: o, disk: d, broker: b, ballast: filepath.Join(d.at, "other-files")}
+	f := &filling{shrunk: map[string]bool{}, o: o, disk: d, broker: b, ballast: filepath.Join(d.at, "other-files")}
 	if err := f.run(ctx); err != nil {
 		return fmt.Errorf("%w\nlog %s", err, b.LogPath())
 	}
@@ -77,6 +77,9 @@ type filling struct {
 	keep topicSpec // stays, its records are checked at the end
 	drop topicSpec // is deleted while the disk is full
 	aged topicSpec // gets a retention limit while the disk is full
+
+	fullFree int64           // bytes free when the broker last refused
+	shrunk   map[string]bool // steps that needed help
 }
 
 func (f *filling) run(ctx context.Context) error {
@@ -90,7 +93,7 @@ func (f *filling) run(ctx context.Context) error {
 		return err
 	}
 	rec := &check.Recorder{}
-	f.l = newLoad(ctx, f.broker.Addr(), "full-", f.o.seed, rec)
+	f.l = newLoad(ctx, f.broker.Addr(), "full-", f.o.seed, rec, nil)
 	defer func() { f.l.stopSends(); f.l.stopReads() }()
 	f.l.lagging = f.o.peer != "millrace"
 	f.pid = f.broker.PID()
@@ -168,7 +171,7 @@ func (f *filling) walk(ctx context.Context) error {
 			return fmt.Errorf("%s on a full disk: %w", s.name, err)
 		}
 		begin := time.Now()
-		if err := f.untilAccepted(ctx); err != nil {
+		if err := f.untilAccepted(ctx, s.name); err != nil {
 			return fmt.Errorf("after %s: %w", s.name, err)
 		}
 		if f.broker.PID() != f.pid {
@@ -257,21 +260,54 @@ func (f *filling) untilRefused(ctx context.Context) error {
 	if f.o.peer == "millrace" && (said == 0 || said > 5 || len(after)-len(before) > 50) {
 		return fmt.Errorf("%d refusals gave %d log lines, %d of them about space; want one clear line", row, len(after)-len(before), said)
 	}
-	fmt.Printf("  refusals %v, %d log lines about it\n", kinds, said)
-	return nil
+	f.fullFree, err = f.disk.free()
+	fmt.Printf("  refusals %v with %d MiB free, %d log lines about it\n", kinds, f.fullFree>>20, said)
+	return err
 }
 
-func (f *filling) untilAccepted(ctx context.Context) error {
+// untilAccepted waits for the space that a step brought back, and for the broker
+// to take records again. Where the step brought less than the broker wants free,
+// the other files shrink a little as well.
+func (f *filling) untilAccepted(ctx context.Context, step string) error {
+	if err := f.untilFree(ctx, f.fullFree+fillTopic/2); err != nil {
+		return err
+	}
 	var last error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		if last = f.one(f.keep); last == nil {
 			return nil
+		}
+		if st, err := os.Stat(f.ballast); err == nil && time.Since(begin) > 3*time.Second && !f.shrunk[step] {
+			f.shrunk[step] = true
+			if err := os.Truncate(f.ballast, max(st.Size()-fillLeft, 0)); err != nil {
+				return err
+			}
 		}
 		if !pause(ctx, 50*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("still refused after a minute: %w", last)
+	free, err := f.disk.free()
+	return errors.Join(fmt.Errorf("still refused after a minute, with %d MiB free on the disk: %w", free>>20, last), err)
+}
+
+// untilFree waits until the disk has that many bytes free.
+func (f *filling) untilFree(ctx context.Context, bytes int64) error {
+	for begin := time.Now(); ; {
+		free, err := f.disk.free()
+		if err != nil {
+			return err
+		}
+		if free >= bytes {
+			return nil
+		}
+		if time.Since(begin) > 30*time.Second {
+			return fmt.Errorf("%d MiB free 30 s later, %d MiB when it was full", free>>20, f.fullFree>>20)
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
 }
 
 func (f *filling) logLines() ([]string, error) {

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,14 +49,17 @@ type load struct {
 	producers sync.WaitGroup
 	others    sync.WaitGroup
 
+	clientLog io.Writer // what the clients' libraries say; nil: nowhere
+
 	// Atomic.
 	acked, refused, unknown, polled, commits, bursts atomic.Int64
 	fault                                            atomic.Pointer[string] // what a client saw that no checker knows
 }
 
-func newLoad(ctx context.Context, addr, prefix string, seed uint64, rec *check.Recorder) *load {
+// newLoad prepares the clients; clientLog as in load.
+func newLoad(ctx context.Context, addr, prefix string, seed uint64, rec *check.Recorder, clientLog io.Writer) *load {
 	segments := map[string]string{"segment.bytes": "1048576"}
-	l := &load{addr: addr, prefix: prefix, seed: seed, rec: rec,
+	l := &load{addr: addr, prefix: prefix, seed: seed, rec: rec, clientLog: clientLog,
 		small: topicSpec{prefix + "small", 4, segments},
 		plain: topicSpec{prefix + "plain", 2, segments},
 		large: topicSpec{prefix + "large", 2, segments},
@@ -73,6 +78,11 @@ func (l *load) complain(format string, args ...any) {
 
 // client opens a franz-go client that comes back quickly after a restart.
 func (l *load) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	if l.clientLog != nil {
+		opts = append(opts, kgo.WithLogger(kgo.BasicLogger(l.clientLog, kgo.LogLevelInfo, func() string {
+			return time.Now().Format("15:04:05.000 ")
+		})))
+	}
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(l.addr), kgo.DialTimeout(2 * time.Second),
 		kgo.RetryBackoffFn(func(tries int) time.Duration {
@@ -127,7 +137,7 @@ func (l *load) stop() error {
 	select {
 	case <-done:
 	case <-time.After(60 * time.Second):
-		err = fmt.Errorf("records are still unanswered a minute after the last fault")
+		err = l.unanswered()
 	}
 	l.stopReads()
 	l.others.Wait()
@@ -135,6 +145,31 @@ func (l *load) stop() error {
 		err = fmt.Errorf("%s", *f)
 	}
 	return err
+}
+
+// unanswered names the records that are on their way for too long.
+func (l *load) unanswered() error {
+	type place struct {
+		producer int32
+		part     check.Part
+	}
+	count, first := map[place]int{}, map[place]int64{}
+	l.rec.Record(func(h *check.History) {
+		for _, s := range h.Sends {
+			p := place{s.Producer, s.Part}
+			if s.Return != check.Never {
+				continue
+			}
+			if count[p]++; count[p] == 1 {
+				first[p] = s.First
+			}
+		}
+	})
+	var b strings.Builder
+	for p, n := range count {
+		fmt.Fprintf(&b, "; producer %d, %v: %d from record %d on", p.producer, p.part, n, first[p])
+	}
+	return fmt.Errorf("records are still unanswered a minute after the last fault%s", b.String())
 }
 
 func (l *load) rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(l.seed, stream)) }

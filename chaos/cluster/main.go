@@ -96,6 +96,8 @@ func run(ctx context.Context, args []string) error {
 func (o options) newBroker(dir, data string, env ...string) (peers.Broker, error) {
 	switch o.peer {
 	case "millrace":
+		// With the default delay a group would never form between two faults.
+		env = append(env, "MILLRACE_GROUP_INITIAL_REBALANCE_DELAY_MS=0")
 		return peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir, Data: data, Env: env})
 	case "kafka":
 		return peers.NewKafka(peers.KafkaOptions{Dir: dir, Data: data, HeapMB: 512})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,8 @@ type tormentor struct {
 	crash func() error
 	// bursts are set off in turn right before a fault; none: the steady load.
 	bursts []string
+	// clientLog takes what the clients' libraries say.
+	clientLog io.Writer
 
 	epochs                int
 	startLongest          time.Duration
@@ -80,7 +83,7 @@ func (t *tormentor) fault(ctx context.Context) error {
 
 func (t *tormentor) epoch(ctx context.Context, rounds int) error {
 	rec := &check.Recorder{}
-	l := newLoad(ctx, t.broker.Addr(), fmt.Sprintf("e%d-", t.epochs), t.o.seed+uint64(t.epochs), rec)
+	l := newLoad(ctx, t.broker.Addr(), fmt.Sprintf("e%d-", t.epochs), t.o.seed+uint64(t.epochs), rec, t.clientLog)
 	defer func() { l.stopSends(); l.stopReads() }()
 	l.lagging = t.o.peer != "millrace"
 	if t.epochs%2 == 1 {
@@ -199,6 +202,9 @@ func workdir(o options, name string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
+// clientLog is where the clients' libraries log, beside the broker's log.
+func clientLog(dir string) (*os.File, error) { return os.Create(filepath.Join(dir, "clients.log")) }
+
 // kill is the subcommand.
 func kill(ctx context.Context, o options) error {
 	dir, err := workdir(o, "kill")
@@ -210,7 +216,12 @@ func kill(ctx context.Context, o options) error {
 		return err
 	}
 	defer b.Kill()
-	t := &tormentor{o: o, broker: b, crash: b.Kill, bursts: []string{"", "create", "delete", "roll"}}
+	log, err := clientLog(dir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	t := &tormentor{o: o, broker: b, crash: b.Kill, bursts: []string{"", "create", "delete", "roll"}, clientLog: log}
 	return conclude(t, dir, t.run(ctx))
 }
 
