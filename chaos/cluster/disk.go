@@ -154,7 +154,7 @@ func powercut(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer log.Close()
-	t := &tormentor{o: o, broker: b, clientLog: log, bursts: []string{"", "create", "delete", "roll"}}
+	t := &tormentor{o: o, broker: b, cutsPower: true, clientLog: log, bursts: []string{"", "create", "delete", "roll"}}
 	t.crash = func() error {
 		if err := d.cut(); err != nil {
 			return err

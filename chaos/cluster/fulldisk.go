@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -312,7 +313,7 @@ func (f *filling) untilFree(ctx context.Context, bytes int64) error {
 
 func (f *filling) logLines() ([]string, error) {
 	b, err := os.ReadFile(f.broker.LogPath())
-	return strings.SplitAfter(string(b), "\n"), err
+	return slices.Collect(strings.Lines(string(b))), err
 }
 
 func (f *filling) deleteTopic(ctx context.Context) error {
