@@ -76,10 +76,8 @@ func (w *flushWork) add(l *Log, i core.Index, m *entryMeta) {
 			g.info = l.flushedSeg
 		} else {
 			g.info = segInfo{id: m.seg, baseOffset: m.baseOffset, nextOffset: m.baseOffset, baseIndex: i, maxTs: -1}
-			for k := range l.segs {
-				if l.segs[k].id == m.seg {
-					g.info.createdMs = l.segs[k].createdMs
-				}
+			if known := l.segment(m.seg); known != nil {
+				g.info.createdMs = known.createdMs
 			}
 		}
 		w.segs = append(w.segs, g)
@@ -320,7 +318,12 @@ func (w *flushWork) finish(j *Job) {
 	l.pendingBytes -= w.bytes
 	if n := len(w.segs); n > 0 {
 		l.flushedSeg = w.segs[n-1].info
-		l.synced = max(l.synced, l.flushedSeg.id)
+		for i := range w.segs {
+			if g := l.segment(w.segs[i].info.id); g != nil {
+				g.named = true
+			}
+		}
+		l.flushedSeg.named = true
 	}
 	l.markState()
 	l.checkFlushDue()

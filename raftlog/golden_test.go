@@ -109,7 +109,9 @@ func describeGolden(t *testing.T, fs *memFS) string {
 		fmt.Fprintf(&out, "%d: entries [%d, %d] offsets [%d, %d) flushed %d hard %+v checkpoint %d %q epochs %v damaged %v\n",
 			l.id, l.first, l.last, l.logStart, l.next, l.flushed, l.hs, i, blob, l.epochs, l.damaged)
 		for i := range l.segs {
-			fmt.Fprintf(&out, "  segment %+v\n", l.segs[i])
+			g := &l.segs[i]
+			fmt.Fprintf(&out, "  segment %d: %d batches, %d bytes, offsets [%d, %d), index %d, time %d, created %d\n",
+				g.id, g.rows, g.bytes, g.baseOffset, g.nextOffset, g.baseIndex, g.maxTs, g.createdMs)
 		}
 		bases, _ := ts.readAll(l)
 		fmt.Fprintf(&out, "  batches at %v\n", bases)

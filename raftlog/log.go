@@ -61,8 +61,7 @@ type Log struct {
 
 	segs     []segInfo // the last one takes appends; counts what is still to be flushed
 	nextSeg  uint32
-	rollNext bool   // the next batch starts a segment
-	synced   uint32 // the newest segment whose .log has a durable directory entry
+	rollNext bool // the next batch starts a segment
 
 	flushed       core.Index
 	flushedOffset core.Offset

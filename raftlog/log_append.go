@@ -89,6 +89,16 @@ func (l *Log) extendSegment(i core.Index, m *entryMeta) {
 	g.maxTs = max(g.maxTs, m.maxTs)
 }
 
+// segment finds a segment in the table.
+func (l *Log) segment(id uint32) *segInfo {
+	for k := len(l.segs) - 1; k >= 0 && l.segs[k].id >= id; k-- {
+		if l.segs[k].id == id {
+			return &l.segs[k]
+		}
+	}
+	return nil
+}
+
 // truncate drops entries from index i on.
 func (l *Log) truncate(i core.Index) {
 	if i <= l.flushed || i <= l.hs.Commit {
@@ -282,7 +292,7 @@ func (l *Log) chooseDirect(tl *turnLog) {
 		}
 		x.x.split()
 		x.path, x.dir = segmentName(l.id, x.x.seg), ""
-		if x.x.seg > l.synced {
+		if g := l.segment(x.x.seg); g == nil || !g.named {
 			x.dir = partitionDir(l.id)
 		}
 		for k := x.from; k < x.to; k++ {
@@ -335,7 +345,9 @@ func (l *Log) done(tl *turnLog) {
 		if x.inline {
 			continue
 		}
-		l.synced = max(l.synced, x.x.seg)
+		if g := l.segment(x.x.seg); g != nil {
+			g.named = true
+		}
 		if m := l.meta(tl.entries[x.from].index); m != nil && m.term == tl.entries[x.from].meta.term {
 			l.cutExtents(x.x.seg, int64(x.x.pos))
 			l.extents.push(x.x)

@@ -318,6 +318,9 @@ type segInfo struct {
 	baseIndex  core.Index // of its first batch
 	maxTs      int64
 	createdMs  int64
+
+	// named says that the directory entry of its .log is durable. In memory only.
+	named bool
 }
 
 // groupState is the record that makes all older ones of a group needless, but

@@ -244,9 +244,11 @@ func (g *groupReplay) log(set *LogSet) *Log {
 		l.last, l.next, l.metaBase, l.bufBase = b.flushed, b.flushedOffset, b.flushed+1, b.flushed+1
 		l.epochs, l.segs, l.nextSeg = b.epochs, b.segs, b.nextSeg
 		l.checkpointIndex, l.checkpoint = b.checkpointIndex, b.checkpoint
+		for i := range l.segs {
+			l.segs[i].named = true
+		}
 		if n := len(l.segs); n > 0 {
 			l.flushedSeg = l.segs[n-1]
-			l.synced = l.flushedSeg.id
 		}
 		l.stateFile, l.stateGen, l.stateDone = g.baseFile, 1, 1
 		for k := range g.metas {
