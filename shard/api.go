@@ -165,7 +165,7 @@ type Produce struct {
 
 	// Results.
 	BaseOffset    core.Offset
-	AppendTimeMs  int64 // -1 unless the topic uses LogAppendTime
+	AppendTimeMs  int64 // -1 unless the topic uses LogAppendTime or the batch is a repeat
 	LogStart      core.Offset
 	RecordErrors  []RecordError // offending records (KIP-467)
 	CurrentLeader core.NodeID

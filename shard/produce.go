@@ -41,6 +41,7 @@ func (s *Shard) produce(r *Produce) {
 	}
 	if err == nil {
 		err = s.validate(p, b, r)
+		r.LogStart = p.log.LogStart()
 	}
 	if err != nil {
 		s.refuse(r, err)
@@ -60,20 +61,25 @@ func (s *Shard) produce(r *Produce) {
 				panic(fmt.Sprintf("BUG: %s: the batch at offset %d is in flight and not in the tail", p.name(), v.of.base))
 			}
 			first.again = append(first.again, r)
-			s.stampRepeat(p, r, v.of)
+			r.AppendTimeMs = v.of.maxMs // as Kafka has it, whatever the type of timestamps
 			release(&r.Records)
 			return
 		case v.duplicate:
-			s.stampRepeat(p, r, v.of)
+			r.AppendTimeMs = v.of.maxMs // as Kafka has it, whatever the type of timestamps
 			release(&r.Records)
 			s.replyProduce(p, r, v.of.base)
 			return
 		}
 	}
-	if p.cfg.LogAppendTime {
+	switch attrs := b.Attributes(); {
+	case p.cfg.LogAppendTime:
 		b.SetAppendTime(s.now.Millis())
 		r.AppendTimeMs = s.now.Millis()
 		e.seq.maxMs = b.MaxTimestamp()
+	case attrs&core.AttrLogAppendTime != 0:
+		// The topic decides on the type of timestamps, not the client.
+		b.SetAttributes(attrs &^ core.AttrLogAppendTime)
+		b.Seal()
 	}
 	s.append(p, r, b, e)
 }
@@ -99,13 +105,6 @@ func (s *Shard) append(p *partition, r *Produce, b core.Batch, e entry) {
 	s.inflightBytes += int64(len(b))
 	s.stats.Appends++
 	s.stats.AppendedBytes += uint64(len(b))
-}
-
-// stampRepeat gives a repeated batch the time of its first copy.
-func (s *Shard) stampRepeat(p *partition, r *Produce, of sequence) {
-	if p.cfg.LogAppendTime {
-		r.AppendTimeMs = of.maxMs
-	}
 }
 
 // replyProduce acknowledges a batch that is committed.
@@ -183,8 +182,6 @@ func (s *Shard) validate(p *partition, b core.Batch, r *Produce) error {
 		return fmt.Errorf("%w: compression codec %d", core.ErrInvalidRecord, b.Codec())
 	case b.IsControl():
 		return fmt.Errorf("%w: clients may not write control records", core.ErrInvalidRecord)
-	case b.Attributes()&core.AttrLogAppendTime != 0:
-		return fmt.Errorf("%w: clients send create times; the broker stamps append times", core.ErrInvalidTimestamp)
 	case b.IsTransactional() || r.Transactional:
 		return fmt.Errorf("%w: transactions are not supported", core.ErrPolicyViolation)
 	case b.ProducerID() >= 0 && (b.BaseSequence() < 0 || b.ProducerEpoch() < 0):

@@ -208,9 +208,33 @@ func TestLogAppendTime(t *testing.T) {
 	if p.AppendTimeMs != c.now.Millis() {
 		t.Fatalf("append time %d at %d", p.AppendTimeMs, c.now.Millis())
 	}
+	repeated := idempotent(batchOf(1, 10, 1), 7, 0, 0)
+	n.must(n.produceTo(id, repeated))
+	again := n.produceTo(id, repeated)
+	n.must(again)
+	if again.AppendTimeMs != c.now.Millis() || again.BaseOffset != 1 {
+		t.Fatalf("repeat: append time %d, offset %d", again.AppendTimeMs, again.BaseOffset)
+	}
 	lo := &ListOffset{Partition: id, Timestamp: c.now.Millis(), CurrentEpoch: -1}
 	n.must(lo)
 	if lo.Offset != 0 || lo.FoundTimeMs != c.now.Millis() {
 		t.Fatalf("%+v", lo)
 	}
+}
+
+func TestClientsDoNotChooseTheTypeOfTimestamps(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	b := batchOf(1, 10, 500)
+	b.SetAppendTime(500)
+	n.must(n.produceTo(id, b))
+	f := fetchFrom(id, 0)
+	n.must(f)
+	stored := core.Batch(f.Parts[0].Data.Bufs[0].Bytes())
+	if err := stored.Verify(); err != nil || stored.Attributes() != 0 {
+		t.Fatalf("attributes %#x, %v", stored.Attributes(), err)
+	}
+	f.dropData()
 }

@@ -71,8 +71,8 @@ func (st *storage) LastIndex() (uint64, error) { return uint64(st.log.LastIndex(
 // FirstIndex implements raft.Storage.
 func (st *storage) FirstIndex() (uint64, error) { return uint64(st.log.FirstIndex()), nil }
 
-// Snapshot implements raft.Storage. A follower that needs entries below the
-// log start waits: see PeerStats.Snapshots.
+// Snapshot implements raft.Storage. There is none to send yet: a follower that
+// needs what is below the log start waits.
 func (st *storage) Snapshot() (pb.Snapshot, error) {
 	return pb.Snapshot{}, raft.ErrSnapshotTemporarilyUnavailable
 }
