@@ -70,14 +70,14 @@ type broker struct {
 // startBroker opens the data directory, makes shards and coordinators, binds the
 // sockets, registers the node and begins to accept clients. What it opened it
 // closes again when it fails; the error is for a person.
-func startBroker(cfg *config.Config, log *slog.Logger) (_ *broker, err error) {
+func startBroker(cfg *config.Config, d disk, log *slog.Logger) (_ *broker, err error) {
 	b := &broker{cfg: cfg, log: log, started: time.Now(), live: &live{base: cfg, node: core.NodeID(cfg.Int("node.id"))}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.stop(stopNow()))
 		}
 	}()
-	if err := b.openData(); err != nil {
+	if err := b.openData(d); err != nil {
 		return nil, err
 	}
 	if err := b.makeServer(); err != nil {
@@ -109,7 +109,7 @@ func startBroker(cfg *config.Config, log *slog.Logger) (_ *broker, err error) {
 func (b *broker) logf(format string, args ...any) { b.log.Info(fmt.Sprintf(format, args...)) }
 
 // openData locks and recovers the data directory.
-func (b *broker) openData() error {
+func (b *broker) openData(d disk) error {
 	dir, err := filepath.Abs(b.cfg.Text("data.dir"))
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", b.cfg.Text("data.dir"), err)
@@ -126,7 +126,7 @@ func (b *broker) openData() error {
 	}
 	n := shardCount(b.cfg)
 	began := time.Now()
-	store, found, err := raftlog.Open(timedFS{b.dir, &b.disk}, storeOptions(b.cfg, random(), b.logf), func(p core.PartitionID) core.ShardID { return core.ShardOf(p, n) })
+	store, found, err := raftlog.Open(timedFS{d(b.dir), &b.disk}, storeOptions(b.cfg, random(), b.logf), func(p core.PartitionID) core.ShardID { return core.ShardOf(p, n) })
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}

@@ -19,7 +19,11 @@ import (
 const asMillrace = "RUN_AS_MILLRACE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asMillrace) != "" {
+	switch os.Getenv(asMillrace) {
+	case "":
+	case failingDisk:
+		os.Exit(serveOnFailingDisk(os.Args[1:]))
+	default:
 		os.Exit(run(os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -46,7 +50,10 @@ func command(args ...string) *exec.Cmd {
 		panic(err)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), asMillrace+"=1")
+	cmd.Env = os.Environ()
+	if os.Getenv(asMillrace) == "" {
+		cmd.Env = append(cmd.Env, asMillrace+"=yes")
+	}
 	return cmd
 }
 
@@ -76,7 +83,7 @@ func refusedStart(t *testing.T, env []string, args ...string) (stderr string, co
 func startProcess(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, exited: make(chan struct{}), byName: make(map[string]string)}
-	all := []string{"serve", "--data", dir, "--admin", "127.0.0.1:0"}
+	all := []string{"serve", "--data", dir, "--admin", "127.0.0.1:0"} // serveOnFailingDisk reads these
 	if !strings.Contains(strings.Join(args, " "), "listeners=") {
 		all = append(all, "--listen", "127.0.0.1:0")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/core"
 	"millrace/core/config"
+	"millrace/raftlog"
 	"millrace/tools/cli"
 )
 
@@ -55,7 +58,7 @@ SIGTERM and SIGINT stop it; a second one stops it at once.`,
 			if err != nil {
 				return refused(err)
 			}
-			return serve(cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return serve(cfg, realDisk, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
@@ -119,8 +122,13 @@ func refused(err error) error {
 	return &cli.Error{Code: exitRefused, What: err.Error(), Err: err}
 }
 
+// disk puts something between the broker and its data directory.
+type disk func(raftlog.FS) raftlog.FS
+
+func realDisk(fs raftlog.FS) raftlog.FS { return fs }
+
 // serve runs the broker until a signal or a failure of the storage.
-func serve(cfg *config.Config, stdout, stderr io.Writer) error {
+func serve(cfg *config.Config, d disk, stdout, stderr io.Writer) error {
 	limitMemory(cfg)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: logLevel(cfg)}))
 
@@ -132,7 +140,10 @@ func serve(cfg *config.Config, stdout, stderr io.Writer) error {
 	stopping := make(chan struct{})
 	go watchSignals(signals, &started, stopping, stderr)
 
-	b, err := startBroker(cfg, log)
+	b, err := startBroker(cfg, d, log)
+	if errors.Is(err, core.ErrStorageFailed) {
+		return storageFailed(log, err)
+	}
 	if err != nil {
 		return refused(err)
 	}
@@ -143,8 +154,7 @@ func serve(cfg *config.Config, stdout, stderr io.Writer) error {
 	case <-stopping:
 		log.Info("stopping")
 	case err := <-b.failed():
-		log.Error("the storage failed, stopping now; a restart recovers all that was acknowledged", "error", err)
-		os.Exit(exitFatal)
+		os.Exit(cli.ExitCode(storageFailed(log, err)))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(cfg.Int("shutdown.timeout.ms"))*time.Millisecond)
 	defer cancel()
@@ -153,6 +163,15 @@ func serve(cfg *config.Config, stdout, stderr io.Writer) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// storageFailed tells the one line that matters and the exit code. Nothing is
+// stopped in order: what was acknowledged is on disk, and the disk is not to be
+// trusted with more.
+func storageFailed(log *slog.Logger, err error) error {
+	const what = "the storage failed: the broker stops now, and a restart recovers all that was acknowledged"
+	log.Error(what, "error", err)
+	return &cli.Error{Code: exitFatal, What: what, Err: err}
 }
 
 // watchSignals closes stopping at the first signal and ends the process at the

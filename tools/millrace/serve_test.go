@@ -252,18 +252,20 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestStopAnswersLongPollsAndIsQuick(t *testing.T) {
-	p := startProcess(t, t.TempDir())
+func TestStopAnswersWhoWaitsAndIsQuick(t *testing.T) {
+	p := startProcess(t, t.TempDir(), "--set", "group.initial.rebalance.delay.ms=60000")
 	cl := client(t, p.kafka)
 	createTopic(t, cl, "t", 1, nil)
 	poller := client(t, p.kafka, kgo.ConsumeTopics("t"), kgo.FetchMaxWait(30*time.Second))
 	ctx := within(t, time.Minute)
+	joiner := client(t, p.kafka, kgo.ConsumeTopics("t"), kgo.ConsumerGroup("g")) // waits for the initial rebalance
 	go poller.PollFetches(ctx)
-	time.Sleep(200 * time.Millisecond)
+	go joiner.PollFetches(ctx)
+	time.Sleep(500 * time.Millisecond)
 	began := time.Now()
 	p.stop()
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("stopping took %v while a fetch waited", took)
+		t.Errorf("stopping took %v while a fetch and a join waited", took)
 	}
 }
 

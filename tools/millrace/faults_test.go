@@ -1,0 +1,109 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/core/config"
+	"millrace/raftlog"
+	"millrace/tools/cli"
+)
+
+// failingDisk is the value of asMillrace for a broker whose syncs fail as soon
+// as a file called "fail" stands beside its data directory.
+const failingDisk = "failing-disk"
+
+type failingFS struct {
+	raftlog.FS
+	trigger string
+}
+
+func (f failingFS) Create(name string) (raftlog.File, error) {
+	file, err := f.FS.Create(name)
+	return failingFile{file, f.trigger}, err
+}
+
+func (f failingFS) Open(name string) (raftlog.File, error) {
+	file, err := f.FS.Open(name)
+	return failingFile{file, f.trigger}, err
+}
+
+type failingFile struct {
+	raftlog.File
+	trigger string
+}
+
+func (f failingFile) Sync() error {
+	if _, err := os.Stat(f.trigger); err == nil {
+		return syscall.EIO
+	}
+	return f.File.Sync()
+}
+
+// serveOnFailingDisk takes the arguments of `millrace serve --data DIR`.
+func serveOnFailingDisk(args []string) int {
+	dir := args[2]
+	cfg, err := config.Load(config.Input{Flags: []config.Assignment{
+		{Name: "data.dir", Value: dir}, {Name: "listeners", Value: "PLAINTEXT://127.0.0.1:0"}, {Name: "admin.listen", Value: "127.0.0.1:0"},
+	}})
+	if err == nil {
+		d := func(fs raftlog.FS) raftlog.FS { return failingFS{fs, filepath.Join(filepath.Dir(dir), "fail")} }
+		err = serve(cfg, d, os.Stdout, os.Stderr)
+	}
+	return cli.Report(os.Stderr, err)
+}
+
+func TestFailedSyncEndsTheProcessAndNothingAcknowledgedIsLost(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	t.Setenv(asMillrace, failingDisk)
+	p := startProcess(t, dir)
+	cl := client(t, p.kafka)
+	createTopic(t, cl, "t", 1, nil)
+	produce(t, cl, "t", 0, 100)
+
+	trigger := filepath.Join(filepath.Dir(dir), "fail")
+	if err := os.WriteFile(trigger, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failing := client(t, p.kafka, kgo.RecordDeliveryTimeout(2*time.Second), kgo.DisableIdempotentWrite(), kgo.RecordRetries(0))
+	if err := failing.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: "t", Value: []byte("never")}).FirstErr(); err == nil {
+		t.Error("a record was acknowledged although its sync failed")
+	}
+	if code := p.wait(); code != exitFatal {
+		t.Errorf("exit code %d, want %d", code, exitFatal)
+	}
+	if !strings.Contains(p.stderr(), "level=ERROR") || strings.Contains(p.stderr(), "goroutine ") {
+		t.Errorf("it said:\n%s", p.stderr())
+	}
+	if err := os.Remove(trigger); err != nil {
+		t.Fatal(err)
+	}
+
+	p = startProcess(t, dir)
+	all := client(t, p.kafka, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	got := consume(t, all, 100)
+	delete(got, "never") // not acknowledged: it may be there or not
+	checkAll(t, got, 0, 100)
+	all.Close()
+	p.stop()
+}
+
+func TestStartOnAFailingDiskIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	t.Setenv(asMillrace, failingDisk)
+	p := startProcess(t, dir)
+	p.stop()
+	if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "fail"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, code := refusedStart(t, nil, "--data", dir)
+	if code != exitRefused || !strings.Contains(text, dir) || !strings.Contains(text, "input/output error") || strings.Contains(text, "goroutine ") {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
+}
