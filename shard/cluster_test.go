@@ -50,6 +50,22 @@ func TestThreeReplicasElectReplicateAndFailOver(t *testing.T) {
 	}
 }
 
+func TestShutdownHandsLeadershipOver(t *testing.T) {
+	c := newCluster(t, 3).start()
+	id := c.topic("t", 1)[0]
+	c.advance(3 * core.Second)
+	old := c.leader(id)
+	old.must(old.produceTo(id, batchOf(1, 10, 0)))
+	old.send(Event{Kind: EventShutdown})
+	c.run() // no time passes
+	n := c.leader(id)
+	p := n.produceTo(id, batchOf(1, 10, 0))
+	n.must(p)
+	if n == old || p.BaseOffset != 1 {
+		t.Fatalf("node %d leads after node %d was stopped; offset %d", n.id, old.id, p.BaseOffset)
+	}
+}
+
 func TestDivergentTailIsTruncatedAndNeverServed(t *testing.T) {
 	c := newCluster(t, 3).start()
 	id := c.topic("t", 1)[0]

@@ -142,6 +142,24 @@ func (p *partition) voterBit(id uint64) uint64 {
 	return 1 << min(slices.Index(p.voters, id), 63)
 }
 
+// handOver transfers a leadership to the follower that is furthest on: a stop
+// should not cost an election timeout.
+func (s *Shard) handOver(p *partition) {
+	if !p.live() || !p.leading || len(p.voters) < 2 {
+		return
+	}
+	to, best := uint64(raft.None), uint64(0)
+	p.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id != uint64(s.opts.Node) && s.peer(nodeID(id)).up && (pr.Match > best || pr.Match == best && id < to) {
+			to, best = id, pr.Match
+		}
+	})
+	if to != raft.None {
+		p.node.TransferLeader(to)
+		s.ready(p)
+	}
+}
+
 // peer finds or makes what the shard knows of another node. A node is taken to
 // be up until the failure detector says otherwise.
 func (s *Shard) peer(id core.NodeID) *peer {

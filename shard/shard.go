@@ -359,6 +359,7 @@ func (s *Shard) shutdown() {
 		if p.host != nil {
 			s.hostResigns(p, core.ErrShuttingDown)
 		}
+		s.handOver(p)
 	}
 }
 
