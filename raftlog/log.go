@@ -230,8 +230,13 @@ func (l *Log) SetConfig(cfg LogConfig) {
 // index i; it is written with the log's own state when the log is flushed, and
 // Checkpoint returns the newest durable one after a restart. The owner is asked
 // for it through NeedCheckpoint before a flush. The Log keeps state.
+//
+// A state of entries that are not durable here yet (a follower may have applied
+// them) is passed over: a crash could leave it ahead of the log.
 func (l *Log) SetCheckpoint(i core.Index, state []byte) {
-	l.checkpointIndex, l.checkpoint = i, state
+	if i <= l.durable {
+		l.checkpointIndex, l.checkpoint = i, state
+	}
 }
 
 // NeedCheckpoint is called on the loop before a flush; it calls SetCheckpoint.

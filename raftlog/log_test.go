@@ -151,6 +151,39 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+func TestCheckpointSurvives(t *testing.T) {
+	fs := newMemFS(t)
+	ts := openStore(t, fs, Options{})
+	l, _ := ts.set.Create(20, LogConfig{FlushBytesMax: 1})
+	ts.empty(l, 1)
+	ts.batch(l, 1, 1, 100)
+	ts.batch(l, 1, 1, 100)
+	l.SetCheckpoint(2, []byte("too early: nothing is durable"))
+	asked := 0
+	l.NeedCheckpoint(func() { asked++; l.SetCheckpoint(2, []byte("as of 2")) })
+	commitAll(l)
+	if i, _ := l.Checkpoint(); i != 0 {
+		t.Errorf("a checkpoint of index %d was taken", i)
+	}
+	ts.commit()
+	ts.maintain()
+	if asked == 0 || l.flushed != 2 {
+		t.Errorf("asked %d times, flushed %d", asked, l.flushed)
+	}
+	ts.close()
+	ts = openStore(t, fs, Options{})
+	defer ts.close()
+	l = ts.set.Get(20)
+	i, state := l.Checkpoint()
+	if i != 2 || string(state) != "as of 2" {
+		t.Errorf("found %q of index %d", state, i)
+	}
+	var seen []core.Index
+	if err := l.ScanHeaders(i+1, func(e Entry, h []byte) error { seen = append(seen, e.Index); return nil }); err != nil || fmt.Sprint(seen) != "[3]" {
+		t.Errorf("after the checkpoint come %v, %v", seen, err)
+	}
+}
+
 func TestSegmentRollsByAge(t *testing.T) {
 	ts := openStore(t, newMemFS(t), Options{})
 	defer ts.close()

@@ -1,0 +1,130 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+
+	"millrace/core"
+	"millrace/core/arena"
+)
+
+// rewriteBufs are payloads that wait to be written to the journal again.
+type rewriteBufs struct {
+	first core.Index // of bufs[0]
+	bufs  []arena.Buf
+}
+
+// payload is the payload of entry i, from memory or read back.
+func (l *Log) payload(i core.Index) arena.Buf {
+	if i >= l.bufBase && l.bufs.len() > 0 {
+		return *l.bufs.at(int(i - l.bufBase))
+	}
+	if r := l.rewrite; r != nil && i >= r.first && int(i-r.first) < len(r.bufs) {
+		return r.bufs[i-r.first]
+	}
+	panic(fmt.Sprintf("BUG: the payload of entry %d of partition %d is not in memory", i, l.id))
+}
+
+// startRewrite lets the state and all entries above flushed be written to the
+// journal again, so that older files need not be kept for them. It returns a
+// Job where payloads must be read first.
+func (l *Log) startRewrite() *Job {
+	from := l.flushed + 1
+	if from > l.last {
+		l.markState()
+		return nil
+	}
+	l.busy = true
+	end := l.last + 1
+	if l.bufs.len() > 0 {
+		end = max(min(end, l.bufBase), from)
+	}
+	if from == end {
+		l.rewriteFrom(from)
+		return nil
+	}
+	w := &rewriteWork{l: l, from: from, pins: filePins{j: l.set.store.journal}}
+	for i := from; i < end; i++ {
+		m := l.meta(i)
+		at := len(w.pieces)
+		if m.length > 0 {
+			w.pieces = l.addPieces(w.pieces, &w.pins, m)
+		}
+		w.want = append(w.want, rewriteWant{int(m.length), len(w.pieces) - at, m.term})
+	}
+	return &Job{Log: l, work: w}
+}
+
+func (l *Log) rewriteFrom(from core.Index) {
+	l.collected = from - 1
+	l.rewriting = true
+	l.markState()
+}
+
+// rewriteWork is a Job that reads payloads back from the journal.
+type rewriteWork struct {
+	l      *Log
+	from   core.Index
+	pins   filePins
+	pieces []piece
+	want   []rewriteWant
+	out    []arena.Buf
+}
+
+type rewriteWant struct {
+	length, pieces int
+	term           core.Term
+}
+
+func (w *rewriteWork) run(*Job) (err error) {
+	defer w.pins.release()
+	r := fileReader{store: w.l.set.store, id: w.l.id}
+	defer func() { err = errors.Join(err, r.close()) }()
+	ps := w.pieces
+	for _, want := range w.want {
+		buf := make([]byte, want.length)
+		for at := 0; want.pieces > 0; want.pieces-- {
+			if err := r.read(ps, buf[at:at+ps[0].n]); err != nil {
+				return damagedAt(w.l.id, "reading the journal back: %v", err)
+			}
+			at += ps[0].n
+			ps = ps[1:]
+		}
+		w.out = append(w.out, arena.Foreign(buf))
+	}
+	return nil
+}
+
+func (w *rewriteWork) finish(j *Job) {
+	l := w.l
+	l.busy = false
+	if l.closed {
+		l.tryRemoveDir()
+		return
+	}
+	if j.Err != nil {
+		l.rewriteAt = l.set.now + rewriteRetry
+		if l.rewriteTries++; l.rewriteTries >= rewriteTriesMax {
+			l.damaged = j.Err
+			l.markState()
+		}
+		return
+	}
+	l.rewriteTries = 0
+	// Entries may have been replaced or evicted meanwhile; then the next call of
+	// Maintain begins again.
+	n := core.Index(len(w.out))
+	for i := range n {
+		m := l.meta(w.from + i)
+		if m == nil || m.term != w.want[i].term {
+			return
+		}
+	}
+	covered := w.from+n > l.last || l.bufs.len() > 0 && l.bufBase <= w.from+n
+	if !covered || l.flushed+1 != w.from {
+		return
+	}
+	l.busy = true
+	l.rewrite = &rewriteBufs{first: w.from, bufs: w.out}
+	l.rewriteFrom(w.from)
+}
