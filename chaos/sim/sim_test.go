@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+)
+
+// seedsOf picks the first n seeds of each kind, so that a short test sees all.
+func seedsOf(n int) []uint64 {
+	var out []uint64
+	count := map[Kind]int{}
+	for seed := uint64(1); len(out) < n*int(kinds); seed++ {
+		k := KindOf(seed)
+		if count[k] < n {
+			count[k]++
+			out = append(out, seed)
+		}
+	}
+	return out
+}
+
+func TestNoViolationInAFewSeedsOfEachKind(t *testing.T) {
+	n := 12
+	if testing.Short() {
+		n = 3
+	}
+	var sum Stats
+	for _, seed := range seedsOf(n) {
+		r := Run(seed, Options{})
+		sum.Add(&r.Stats)
+		if r.Failed() {
+			t.Errorf("seed %d (%s): %v %v; replay with: go run ./chaos/sim/cmd -seed %d -trace", seed, r.Params, r.Err, r.Violations, seed)
+		}
+	}
+	t.Log(sum.String())
+	// A history that does nothing finds nothing.
+	for name, got := range map[string]int{
+		"acknowledged records": sum.Acked, "records in final reads": sum.Final, "crashes": sum.Crashes, "power cuts": sum.PowerCuts,
+		"kills": sum.Kills, "graceful stops": sum.Stops, "retries": sum.Retried, "lost sectors": sum.Disk.SectorsLost,
+		"flips": sum.FlipsMade, "disk errors": sum.Disk.EIO, "full disks": sum.Disk.NoSpace + sum.SpaceLow,
+		"topics deleted": sum.TopicsDeleted, "offset commits": sum.OffsetCommits, "jobs": sum.Jobs,
+	} {
+		if got == 0 {
+			t.Errorf("no %s in %d histories", name, n*int(kinds))
+		}
+	}
+}
+
+func TestSameSeedGivesTheSameTrace(t *testing.T) {
+	for _, seed := range seedsOf(3) {
+		a, b := Run(seed, Options{}), Run(seed, Options{})
+		if a.TraceHash == b.TraceHash && a.Stats == b.Stats {
+			continue
+		}
+		var ta, tb strings.Builder
+		Run(seed, Options{Trace: &ta, TraceDisk: true})
+		Run(seed, Options{Trace: &tb, TraceDisk: true})
+		la, lb := strings.Split(ta.String(), "\n"), strings.Split(tb.String(), "\n")
+		for i := range min(len(la), len(lb)) {
+			if la[i] != lb[i] {
+				t.Errorf("seed %d: line %d differs:\n%s\n%s", seed, i, la[i], lb[i])
+				break
+			}
+		}
+		t.Errorf("seed %d: two runs differ", seed)
+	}
+}
+
+func TestWritingTheTraceDoesNotChangeTheHistory(t *testing.T) {
+	var trace strings.Builder
+	a, b := Run(5, Options{}), Run(5, Options{Trace: &trace, TraceDisk: true})
+	if a.TraceHash != b.TraceHash {
+		t.Error("the trace differs when it is written")
+	}
+	if trace.Len() == 0 {
+		t.Error("no trace")
+	}
+}
