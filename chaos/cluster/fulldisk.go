@@ -24,7 +24,7 @@ import (
 // free space as it comes and without one (writes then hit the brim themselves).
 func fulldisk(ctx context.Context, o options) error {
 	for kind := range strings.SplitSeq(o.fs, ",") {
-		for _, env := range [][]string{nil, {"MILLRACE_DISK_RESERVE_BYTES=0"}} {
+		for _, env := range [][]string{nil, {"MILLRACE_DISK_RESERVE_BYTES=1"}} {
 			name := fmt.Sprintf("fulldisk-%s-%d", kind, len(env))
 			fmt.Printf("%s %v\n", kind, env)
 			if err := fillOne(ctx, o, name, kind, env); err != nil {

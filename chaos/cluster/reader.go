@@ -99,13 +99,9 @@ func (l *load) readAll(ctx context.Context, t topicSpec) error {
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	starts, err := adm.ListStartOffsets(ctx, t.name)
+	starts, ends, err := bounds(ctx, adm, t.name)
 	if err != nil {
-		return fmt.Errorf("start offsets of %s: %w", t.name, errors.Join(err, starts.Error()))
-	}
-	ends, err := adm.ListEndOffsets(ctx, t.name)
-	if err = errors.Join(err, ends.Error()); err != nil {
-		return fmt.Errorf("end offsets of %s: %w", t.name, err)
+		return err
 	}
 	name := "final read"
 	f := l.newFollower(name)
@@ -140,4 +136,23 @@ func (l *load) readAll(ctx context.Context, t topicSpec) error {
 		}
 	}
 	return nil
+}
+
+// bounds lists start and end of each partition. Right after a start leaders are
+// still being elected, so it tries for as long as ctx lasts.
+func bounds(ctx context.Context, adm *kadm.Client, topic string) (starts, ends kadm.ListedOffsets, err error) {
+	for {
+		starts, err = adm.ListStartOffsets(ctx, topic)
+		if err = errors.Join(err, starts.Error()); err == nil {
+			ends, err = adm.ListEndOffsets(ctx, topic)
+			err = errors.Join(err, ends.Error())
+		}
+		if err == nil || !pause(ctx, 100*time.Millisecond) {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("start and end offsets of %s: %w", topic, err)
+	}
+	return starts, ends, err
 }
