@@ -152,6 +152,12 @@ func (p *produce) route() {
 				part.refuse(unknown, "")
 				continue
 			}
+			if topic.Internal {
+				// Its log is a state machine's, which alone may write it.
+				part.q.Records.Release()
+				part.refuse(codeInvalidTopic, "cannot append to internal topic "+topic.Name)
+				continue
+			}
 			part.q.Partition = topic.Partitions[part.num].ID
 			part.q.Owner = part
 			p.waiting++

@@ -134,6 +134,18 @@ func TestProduceRefusals(t *testing.T) {
 	}
 }
 
+func TestProduceToAnInternalTopicIsRefused(t *testing.T) {
+	f := newFixture(t)
+	topic := testTopic(offsetsTopic, 3, 1)
+	topic.Internal = true
+	f.loop.image = testImage(topic)
+	req := produceRequest(offsetsTopic, 1, producePartition{0, testBatch(1, "x")})
+	got := f.ask(req, 9).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	if got.ErrorCode != codeInvalidTopic || len(f.loop.submitted) > 0 {
+		t.Errorf("answered %+v, %d requests reached a shard", got, len(f.loop.submitted))
+	}
+}
+
 func TestProduceWithoutAcks(t *testing.T) {
 	f := newFixture(t)
 	place := f.serve(frameBytes(produceRequest("t", 0, producePartition{0, testBatch(1, "x")}), 9))

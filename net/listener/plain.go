@@ -60,6 +60,9 @@ func (p *plain) flush() {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
 			p.wait()
+		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
+			p.s.Close("") // the client is gone, which needs no log line
+			return
 		default:
 			p.s.Close(fmt.Sprintf("writing replies: %v", err))
 			return

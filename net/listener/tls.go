@@ -230,7 +230,11 @@ func (t *secure) left(n, pieces int, err error) {
 		return
 	}
 	if err != nil {
-		t.s.Close(fmt.Sprintf("writing replies: %v", err))
+		reason := ""
+		if !isReset(err) && !errors.Is(err, net.ErrClosed) {
+			reason = fmt.Sprintf("writing replies: %v", err)
+		}
+		t.s.Close(reason)
 		return
 	}
 	t.handed -= pieces
