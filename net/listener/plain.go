@@ -89,7 +89,7 @@ func (p *plain) wait() {
 		return
 	}
 	p.blocked = true
-	go p.waitWritable(raw)
+	p.s.loop.srv.background.Go(func() { p.waitWritable(raw) })
 }
 
 func (p *plain) waitWritable(raw syscall.RawConn) {
