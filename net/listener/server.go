@@ -45,7 +45,7 @@ type Server struct {
 	serving     context.Context // ends when handshakes are to be given up
 	endServing  context.CancelFunc
 	cancel      context.CancelFunc // of the journal and what runs beside it
-	background  sync.WaitGroup // what blocks for the connections and beside the journal
+	background  sync.WaitGroup     // what blocks for the connections and beside the journal
 	journalDone chan struct{}
 	failed      chan error
 
