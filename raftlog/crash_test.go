@@ -68,7 +68,7 @@ func TestCrashAnywhereKeepsWhatWasAcknowledged(t *testing.T) {
 func crashOptions(r *rand.Rand) Options {
 	return Options{
 		JournalFileBytes: 64<<10 + int64(r.IntN(5))*(32<<10), JournalFilesMax: 2 + r.IntN(4), JournalSpare: 1 + r.IntN(2),
-		DirectBytes: 16<<10 + r.IntN(20<<10), Logf: func(string, ...any) {},
+		DirectBytes: 4<<10 + r.IntN(32<<10), Logf: func(string, ...any) {},
 	}
 }
 

@@ -118,8 +118,8 @@ func (l *Log) done(tl *turnLog) {
 		if x.inline {
 			continue
 		}
-		if g := l.segment(x.x.seg); g != nil {
-			g.named = true
+		if g := l.segment(x.x.seg); g != nil && x.x.length > uint32(x.x.head)+uint32(x.x.tail) {
+			g.named = true // the writer made the file for the blocks inside
 		}
 		if m := l.meta(tl.entries[x.from].index); m != nil && m.term == tl.entries[x.from].meta.term {
 			l.cutExtents(x.x.seg, int64(x.x.pos))

@@ -116,8 +116,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.ShardCount < 0 || o.JournalSpare < 0 || o.JournalFilesMax < 2 || o.ReserveBytes < 0 {
 		errs = append(errs, errors.New("shard count, spare files, files and reserve must not be negative"))
 	}
-	if o.DirectBytes < 4*BlockBytes {
-		errs = append(errs, fmt.Errorf("direct writes from %d bytes: want at least %d", o.DirectBytes, 4*BlockBytes))
+	if o.DirectBytes < BlockBytes {
+		errs = append(errs, fmt.Errorf("direct writes from %d bytes: want at least %d", o.DirectBytes, BlockBytes))
 	}
 	return o, errors.Join(errs...)
 }
