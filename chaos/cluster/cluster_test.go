@@ -43,6 +43,7 @@ func TestOutcomeOf(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", kerr.MessageTooLarge), check.Failed},
 		{kerr.RequestTimedOut, check.Unknown},
 		{kerr.KafkaStorageError, check.Unknown},
+		{kerr.LeaderNotAvailable, check.Unknown}, // may stem from metadata
 		{kgo.ErrRecordRetries, check.Unknown},
 		{context.DeadlineExceeded, check.Unknown},
 		{errors.New("EOF"), check.Unknown},

@@ -100,14 +100,17 @@ func (l *load) send(cl *kgo.Client, p producer, k check.Key, partition int32, si
 }
 
 // outcomeOf tells a refusal from an answer that leaves it open. Errors about
-// time and storage leave it open: the record may have been written.
+// time and storage leave it open: the record may have been written. So do the
+// errors that the client takes from metadata: with them it also fails records
+// that are on their way.
 func outcomeOf(err error) check.Outcome {
 	var refused *kerr.Error
 	switch {
 	case err == nil:
 		return check.Acked
 	case errors.Is(err, kerr.RequestTimedOut), errors.Is(err, kerr.NotEnoughReplicasAfterAppend),
-		errors.Is(err, kerr.KafkaStorageError), errors.Is(err, kerr.UnknownServerError):
+		errors.Is(err, kerr.KafkaStorageError), errors.Is(err, kerr.UnknownServerError),
+		errors.Is(err, kerr.LeaderNotAvailable), errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return check.Unknown
 	case errors.As(err, &refused):
 		return check.Failed
