@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/bench/peers"
 )
@@ -92,7 +93,8 @@ func (b *bench) measureRestart(ctx context.Context, broker peers.Broker) (starts
 	if err != nil {
 		return starts{}, err
 	}
-	cl, err := open(broker)
+	// Eager, so that the time is the broker's and not the client's waiting.
+	cl, err := open(broker, kgo.MetadataMinAge(10*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
 	if err != nil {
 		return starts{}, err
 	}
