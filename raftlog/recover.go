@@ -333,11 +333,29 @@ func (r *replay) cutTails() error {
 			return fmt.Errorf("cutting the journal's torn tail: %w", err)
 		}
 		r.rec.TornTailBytes += n
+		if f.lastFrame == r.last.Seq && f.lastFrame != 0 {
+			if err := rewriteFrame(f, f.end-frameSize(int(r.last.PayloadLen)), f.end); err != nil {
+				return fmt.Errorf("writing the journal's last frame again: %w", err)
+			}
+		}
 		if err := f.f.Sync(); err != nil {
 			return fmt.Errorf("syncing the journal: %w", err)
 		}
 	}
 	return nil
+}
+
+// rewriteFrame writes the bytes [from, to) again as they are. The sync of the last
+// frame may have failed before the restart: then the system's cache can hold it
+// as if it were written, and another sync alone would not bring it to the medium.
+func rewriteFrame(f *jfile, from, to int64) error {
+	buf := AlignedBuf(int(to - from))
+	defer freeAligned(buf)
+	if err := readFull(f.f, buf[:to-from], from); err != nil {
+		return err
+	}
+	_, err := f.f.WriteAt(buf[:to-from], from)
+	return err
 }
 
 // cutTail overwrites the head of a torn frame at position end.
