@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"millrace/chaos/check"
-	"millrace/chaos/sim/vdisk"
 	"millrace/core"
 	"millrace/raftlog"
 	"millrace/shard"
@@ -202,7 +201,7 @@ func (s *Sim) stopGracefully() {
 			}
 			s.trace("close: %v", err)
 		}
-		s.crash(vdisk.KeepAll)
+		s.kill()
 	})
 }
 

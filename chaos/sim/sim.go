@@ -124,7 +124,7 @@ func (s *Sim) play() {
 	if s.p.kind == KindEIO && !s.node.dead {
 		// Partitions whose reads have failed are not served until a restart, which
 		// is what a person does once the device works again.
-		s.crash(vdisk.KeepAll)
+		s.kill()
 	}
 	s.settle()
 	if s.failure != nil {
@@ -189,13 +189,13 @@ func (s *Sim) refusedStart(err error) {
 	s.stats.StartsRefused++
 	switch {
 	case errors.Is(err, raftlog.ErrNoSpace) && s.p.kind == KindFull && !s.ending:
-		s.crash(vdisk.KeepAll)
+		s.kill()
 	case s.p.kind == KindEIO && !s.ending:
 		s.crash(vdisk.Sampled(s.rng))
 	case s.p.kind == KindFlip && len(s.flips) > 0:
 		s.stats.FlipsFound++
 		s.repair()
-		s.crash(vdisk.KeepAll)
+		s.kill()
 	default:
 		s.fail(fmt.Errorf("the process refused to start: %w", err))
 	}
@@ -203,11 +203,25 @@ func (s *Sim) refusedStart(err error) {
 
 // crash ends the process and starts another one a little later.
 func (s *Sim) crash(choose vdisk.Choice) {
+	s.trace("crash")
+	s.disk.Crash(choose)
+	s.ended()
+}
+
+// kill ends the process alone: what it wrote stays in the system's cache, where a
+// later power cut may still find it.
+func (s *Sim) kill() {
+	s.trace("kill")
+	s.stats.Kills++
+	s.disk.Kill()
+	s.ended()
+}
+
+// ended drops what the process had in memory.
+func (s *Sim) ended() {
 	n := s.node
 	n.dead = true
 	s.stats.Crashes++
-	s.trace("crash")
-	s.disk.Crash(choose)
 	n.store = nil
 	calls := n.calls
 	n.calls = nil
@@ -231,7 +245,7 @@ func (s *Sim) fatal(err error) {
 		s.fail(fmt.Errorf("the journal failed on a healthy disk: %w", err))
 		return
 	}
-	s.crash(vdisk.KeepAll)
+	s.kill()
 }
 
 func (s *Sim) up() bool { return s.node != nil && !s.node.dead && s.node.image != nil }
@@ -249,8 +263,7 @@ func (s *Sim) planCrashes() {
 		}
 		switch s.rng.IntN(10) {
 		case 0, 1: // kill -9: the system's cache survives
-			s.stats.Kills++
-			s.crash(vdisk.KeepAll)
+			s.kill()
 		case 2, 3: // power cut between two steps
 			s.stats.PowerCuts++
 			s.crash(vdisk.Sampled(s.rng))

@@ -111,6 +111,7 @@ func (r *run) delete(g *group) error {
 	r.trace("delete %d", g.id)
 	r.stats.Deletes++
 	r.set(g.shard).Delete(g.id)
+	r.deleted[g.id] = true
 	g.cur = state{}
 	r.drop(g)
 	return nil

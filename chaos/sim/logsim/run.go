@@ -93,11 +93,13 @@ type run struct {
 
 	groups []*group // by ID
 	nextID core.PartitionID
-	shards []*shardModel
-	tail   []extent       // the journal's newest writes
-	jobs   []*raftlog.Job // handed out, not run
-	ran    []*raftlog.Job // run, not finished
-	done   []*raftlog.Turn
+	// deleted are the groups whose deletion was ever asked for.
+	deleted map[core.PartitionID]bool
+	shards  []*shardModel
+	tail    []extent       // the journal's newest writes
+	jobs    []*raftlog.Job // handed out, not run
+	ran     []*raftlog.Job // run, not finished
+	done    []*raftlog.Turn
 
 	crashed bool // the power has been cut once, where CutAt is set
 }
@@ -105,7 +107,7 @@ type run struct {
 func newRun(c Config) *run {
 	raftlog.UseHeapBuffers()
 	rng := rand.New(rand.NewPCG(c.Seed, 0x109))
-	r := &run{cfg: c, rng: rng, nextID: core.FirstPartition, now: 1_700_000_000 * core.Second}
+	r := &run{deleted: map[core.PartitionID]bool{}, cfg: c, rng: rng, nextID: core.FirstPartition, now: 1_700_000_000 * core.Second}
 	if c.Ops == 0 {
 		r.cfg.Ops = 60 + rng.IntN(240)
 	}
@@ -268,8 +270,13 @@ func (r *run) crash() {
 	if r.cfg.Choose != nil {
 		choose = r.cfg.Choose
 	}
-	r.trace("crash")
-	r.disk.Crash(choose)
+	if r.cfg.Choose == nil && r.rng.IntN(4) == 0 {
+		r.trace("kill")
+		r.disk.Kill()
+	} else {
+		r.trace("crash")
+		r.disk.Crash(choose)
+	}
 	r.closeStore()
 	r.jobs, r.ran, r.done = nil, nil, nil
 	for _, m := range r.shards {
@@ -299,6 +306,11 @@ func (r *run) open() error {
 	}
 	r.store = store
 	r.trace("opened: %d groups, %d bytes replayed, %d cut, damaged %v", rec.Groups, rec.JournalBytes, rec.TornTailBytes, rec.Damaged)
+	for id := range rec.Damaged {
+		if r.deleted[id] {
+			delete(rec.Damaged, id)
+		}
+	}
 	if len(rec.Damaged) > 0 {
 		return fmt.Errorf("damage reported where there is none: %v", rec.Damaged)
 	}

@@ -49,11 +49,16 @@ func (r *run) compareShard(shard core.ShardID, m *shardModel, old []*group) erro
 
 // matches compares everything but the payloads.
 func (r *run) matches(shard core.ShardID, snap snapshot) error {
-	logs := r.set(shard).All()
-	if len(logs) != len(snap.states) {
-		return fmt.Errorf("%d logs, want %d", len(logs), len(snap.states))
+	// A deletion may show as soon as it was asked for.
+	for id := range snap.states {
+		if r.set(shard).Get(id) == nil && !r.deleted[id] {
+			return fmt.Errorf("group %d is not there", id)
+		}
 	}
-	for _, l := range logs {
+	for _, l := range r.set(shard).All() {
+		if r.deleted[l.ID()] && l.Damaged() != nil {
+			continue // some of it was recycled already
+		}
 		s, ok := snap.states[l.ID()]
 		if !ok {
 			return fmt.Errorf("group %d should not be there", l.ID())
@@ -147,6 +152,9 @@ func (r *run) adopt(shard core.ShardID, m *shardModel, snap snapshot, old []*gro
 	for _, id := range slices.Sorted(maps.Keys(snap.states)) {
 		g := byID[id]
 		l := r.set(shard).Get(id)
+		if l == nil || l.Damaged() != nil {
+			continue
+		}
 		if g == nil { // deleted in the model, and the deletion was lost
 			g = &group{id: id, shard: shard, nextSeq: 1 << 40, cfg: raftlog.LogConfig{
 				SegmentBytes: 32 << 10, SegmentMs: 10000, RetentionBytes: -1, RetentionMs: -1, FlushBytesMax: 16 << 10, Delete: true}}

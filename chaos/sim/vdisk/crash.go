@@ -10,7 +10,7 @@ import (
 // Choice picks one of [0, n): n-1 is the newest state, 0 the durable one.
 type Choice func(n int) int
 
-// KeepAll is a crash of the process alone: the system's cache survives.
+// KeepAll loses nothing: all that was written is durable afterwards.
 func KeepAll(n int) int { return n - 1 }
 
 // LoseAll keeps what is durable and nothing else.
@@ -99,6 +99,15 @@ func (d *Disk) Crash(choose Choice) {
 			d.Stats.SectorsLost += ino.crash(choose)
 		}
 	}
+}
+
+// Kill ends the process that uses the disk and nothing else: the system's cache
+// survives, with all that is not durable yet, for a later Crash to lose.
+func (d *Disk) Kill() {
+	d.Stats.Crashes++
+	d.cutAt = 0
+	d.mount++
+	d.latencyUs = 0
 }
 
 // dropOrphans removes entries below a directory that was itself lost.

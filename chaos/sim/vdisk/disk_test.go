@@ -257,3 +257,21 @@ func TestFlippedBitIsDurable(t *testing.T) {
 	d.FlipBit("a", 0, 1)
 	wantOutcomes(t, d, "a=3")
 }
+
+func TestKillKeepsEverythingAndMakesNothingDurable(t *testing.T) {
+	d := newDisk(t)
+	f := create(t, d.FS(), "a", "1")
+	must(t, f.Sync())
+	must(t, d.FS().SyncDir("."))
+	_, err := f.WriteAt([]byte("2"), 0)
+	must(t, err)
+	d.Kill()
+	if got := string(d.Bytes("a")); got != "2" {
+		t.Errorf("content %q after the kill", got)
+	}
+	wantOutcomes(t, d, "a=1", "a=2")
+	g, err := d.FS().Open("a")
+	must(t, err)
+	must(t, g.Sync())
+	wantOutcomes(t, d, "a=2")
+}
