@@ -105,8 +105,10 @@ func (l *Log) truncate(i core.Index) {
 		panic(fmt.Sprintf("BUG: entry %d of partition %d is committed and would be replaced", i, l.id))
 	}
 	n := int(i - l.metaBase)
+	var dropped uint32 // the newest segment that loses an entry
 	for k := n; k < l.metas.len(); k++ {
 		m := l.metas.at(k)
+		dropped = max(dropped, m.seg)
 		if m.direct {
 			// Its bytes are in the segment already: what replaces them must not
 			// overwrite them before it is durable itself.
@@ -135,6 +137,11 @@ func (l *Log) truncate(i core.Index) {
 	}
 	l.trimExtents()
 	l.rebuildSegments()
+	// A roll that a dropped entry had made still holds: the segment before it may
+	// have been rolled because of direct bytes behind its end.
+	if n := len(l.segs); n > 0 && dropped > l.segs[n-1].id {
+		l.rollNext = true
+	}
 }
 
 // trimExtents drops the extents that begin after the last entry. One that was cut

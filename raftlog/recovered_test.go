@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"millrace/core"
 	"millrace/core/arena"
 )
 
@@ -119,5 +120,29 @@ func TestStateRecordTellsTheLastIndex(t *testing.T) {
 	g = &groupReplay{id: 20, base: got, baseFrame: 8, lost: 7}
 	if g.settle(); g.problem != "" {
 		t.Errorf("a frame below the state counts as needed: %s", g.problem)
+	}
+}
+
+// Direct bytes behind the end of a log stay alone, however often the entries that
+// replace them are replaced themselves: they are durable until the replacement is.
+func TestReplacedDirectBytesAreNotOverwritten(t *testing.T) {
+	ts := openStore(t, newMemFS(t), Options{DirectBytes: 16 << 10})
+	l, err := ts.set.Create(20, LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.batch(l, 1, 1, 500)
+	ts.commit()
+	ts.batch(l, 1, 1, 40<<10)
+	ts.commit()
+	if m := l.meta(2); !m.direct {
+		t.Fatal("the large batch is not direct")
+	}
+	for term := core.Term(2); term < 5; term++ {
+		p := makeBatch(1, 1, 500, term, 0)
+		l.Append([]Entry{{Index: 2, Term: term, Kind: EntryBatch, BaseOffset: 1, LastOffset: 1, Payload: arena.Foreign(p)}})
+		if m := l.meta(2); m.seg == l.meta(1).seg {
+			t.Fatalf("the entry of term %d is placed over the direct bytes", term)
+		}
 	}
 }
