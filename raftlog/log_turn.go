@@ -80,7 +80,7 @@ func (l *Log) chooseDirect(tl *turnLog) {
 func (l *Log) state() *groupState {
 	s := &groupState{
 		hs: l.hs, logStart: l.logStart, firstIndex: l.first, firstTerm: l.term0,
-		flushed: l.flushed, flushedOffset: l.flushedOffset, last: l.last, nextSeg: l.nextSeg,
+		flushed: l.flushed, flushedOffset: l.flushedOffset, last: max(l.collected, l.flushed), nextSeg: l.nextSeg,
 		checkpointIndex: l.checkpointIndex, checkpoint: l.checkpoint,
 	}
 	if l.damaged != nil {

@@ -332,7 +332,7 @@ type groupState struct {
 	firstTerm       core.Term  // of firstIndex-1
 	flushed         core.Index // entries up to here are in segments
 	flushedOffset   core.Offset
-	last            core.Index // of the log when this was written, at or above flushed
+	last            core.Index // in the frames before this one, at or above flushed
 	nextSeg         uint32
 	checkpointIndex core.Index
 	checkpoint      []byte

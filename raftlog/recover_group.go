@@ -160,6 +160,9 @@ func (g *groupReplay) settle() {
 	if len(g.metas) > 0 && g.firstIndex != g.base.flushed+1 {
 		g.problem = fmt.Sprintf("entries [%d, %d) are missing", g.base.flushed+1, g.firstIndex)
 	}
+	if len(g.metas) == 0 && g.base.last > g.base.flushed {
+		g.problem = fmt.Sprintf("entries [%d, %d] are missing", g.base.flushed+1, g.base.last)
+	}
 	if g.lost > 0 && !g.covers(g.lost) {
 		g.problem = fmt.Sprintf("journal frame %d, which held a part of it, cannot be read", g.lost)
 	}
