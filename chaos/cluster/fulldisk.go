@@ -118,8 +118,8 @@ func (f *filling) run(ctx context.Context) error {
 	if err := f.l.catalogue.finalView(ctx); err != nil {
 		return err
 	}
-	if found := check.All(rec.History()); len(found) > 0 {
-		return violations(found)
+	if err := verdict(rec.History(), filepath.Dir(f.broker.LogPath())); err != nil {
+		return err
 	}
 	fmt.Printf("  %d records acknowledged, %d refused, %d unknown, no violation\n", f.l.acked.Load(), f.l.refused.Load(), f.l.unknown.Load())
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -170,10 +171,21 @@ func (t *tormentor) judge(ctx context.Context, l *load, rec *check.Recorder) err
 	if l.commits.Load() == 0 {
 		return errors.New("the group committed nothing in the whole epoch")
 	}
-	if found := check.All(rec.History()); len(found) > 0 {
-		return violations(found)
+	return verdict(rec.History(), filepath.Dir(t.broker.LogPath()))
+}
+
+// verdict checks a history and writes one with violations into dir. Its times
+// are nanoseconds since "began".
+func verdict(h *check.History, dir string) error {
+	found := check.All(h)
+	if len(found) == 0 {
+		return nil
 	}
-	return nil
+	b, err := json.Marshal(map[string]any{"began": clockBase, "history": h})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "history.json"), b, 0o644)
+	}
+	return errors.Join(violations(found), err)
 }
 
 // complaints looks for panics in what our broker printed.
