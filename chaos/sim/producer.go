@@ -248,7 +248,9 @@ func (l *lane) refused(b *batch, err error) {
 	if definite {
 		b.send.Outcome, b.send.Return = check.Failed, int64(s.now)
 	}
-	if errors.Is(err, core.ErrOutOfOrderSeq) || errors.Is(err, core.ErrFencedProducer) || errors.Is(err, core.ErrUnknownProducer) ||
+	// A producer that the partition does not know yet may begin anywhere, as in
+	// Kafka: its second batch in flight may be taken where the first was refused.
+	if errors.Is(err, core.ErrOutOfOrderSeq) && b.send.First > 0 || errors.Is(err, core.ErrFencedProducer) || errors.Is(err, core.ErrUnknownProducer) ||
 		errors.Is(err, core.ErrInvalidRecord) || errors.Is(err, core.ErrCorruptBatch) {
 		s.fail(fmt.Errorf("producer %d of %v, sequence from %d: %w", l.id, l.part.Part, l.nextSeq, err))
 	}
