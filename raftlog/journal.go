@@ -31,7 +31,7 @@ type Journal struct {
 	minFile atomic.Uint32 // oldest ordinal that some group needs
 	oldest  atomic.Uint64 // Oldest of the newest durable frame
 	closing atomic.Bool
-	running atomic.Bool
+	running atomic.Bool // the committer's part is taken: by Run, or by Close
 	commits atomic.Uint64
 	written atomic.Uint64
 

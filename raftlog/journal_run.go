@@ -17,9 +17,12 @@ const (
 // Run commits whatever is submitted, on the calling goroutine, until ctx ends or
 // Close, and all that was submitted before is written; beside it, a goroutine of
 // its own prepares files. done gets the turns of each Commit, in order; it must
-// not block. Production only, once.
+// not block. Production only, once; after Close it returns at once.
 func (j *Journal) Run(ctx context.Context, done func([]*Turn)) {
 	if !j.running.CompareAndSwap(false, true) {
+		if j.closing.Load() {
+			return // Close has the committer's part
+		}
 		panic("BUG: Journal.Run called twice")
 	}
 	defer close(j.stopped)

@@ -112,10 +112,12 @@ func (s *Store) Close() error {
 		return nil
 	}
 	close(j.stop)
-	if j.running.Load() {
-		<-j.stopped
-	} else {
+	// Either Run was there first and is waited for, or Close takes its place: a
+	// Run that a goroutine gets round to only now must not commit beside it.
+	if j.running.CompareAndSwap(false, true) {
 		j.Commit()
+	} else {
+		<-j.stopped
 	}
 	var errs []error
 	if j.stalled() {

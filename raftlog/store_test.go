@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,9 +92,8 @@ func TestRunCompletesTurns(t *testing.T) {
 		}
 	}
 	ts := openStore(t, testFS(t, "directory"), Options{})
-	var finished atomic.Bool
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ts.s.Journal().Run(ctx, onDone); finished.Store(true) }()
+	finished := make(chan struct{})
+	go func() { defer close(finished); ts.s.Journal().Run(context.Background(), onDone) }()
 	l, _ := ts.set.Create(20, LogConfig{})
 	for range 20 {
 		ts.batch(l, 1, 1, 1000)
@@ -114,11 +112,40 @@ func TestRunCompletesTurns(t *testing.T) {
 	if l.DurableIndex() != 20 {
 		t.Fatalf("durable index %d", l.DurableIndex())
 	}
-	cancel()
+	ts.batch(l, 1, 1, 1000)
+	last := ts.set.Collect()
+	ts.s.Journal().Submit(last)
 	ts.close()
-	ts.s.Journal().Submit(&Turn{})
-	if !finished.Load() {
+	select {
+	case d := <-done:
+		if d != last || d.Err != nil {
+			t.Fatalf("turn %d: %v", d.Seq, d.Err)
+		}
+	default:
+		t.Fatal("Close did not wait for what was submitted")
+	}
+	select {
+	case <-finished:
+	case <-time.After(10 * time.Second):
 		t.Fatal("Run goes on after Close")
+	}
+}
+
+func TestRunBesideClose(t *testing.T) {
+	for range 20 {
+		ts := openStore(t, testFS(t, "directory"), Options{})
+		_, err := ts.set.Create(20, LogConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		finished := make(chan struct{})
+		go func() { defer close(finished); ts.s.Journal().Run(context.Background(), func([]*Turn) {}) }()
+		ts.close()
+		select {
+		case <-finished:
+		case <-time.After(10 * time.Second):
+			t.Fatal("Run goes on after Close")
+		}
 	}
 }
 
