@@ -142,6 +142,11 @@ func (l *load) observeGroup(ctx context.Context, limit time.Duration) error {
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return err
 	}
+	if _, unnamed := got[""]; unnamed {
+		// The answer tells topics by ID, and the client could not ask for the
+		// names any more: it says nothing about offsets.
+		return errors.New("the client could not resolve the topics of an answer")
+	}
 	at := check.Span{Invoke: invoke, Return: now()}
 	var seen []check.OffsetFetch
 	for n := range l.small.partitions {
