@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,10 +61,14 @@ type lane struct {
 	idempotent bool
 	acks       int16
 	inflight   int // batches on the way at most
-	big        bool
-	pid        int64
-	nextSeq    int32
-	nextKey    int64
+	// careful: the second batch waits for the first one's acknowledgement, as
+	// franz-go's does; others begin with a full window, as the Java client does.
+	careful bool
+	acked   bool
+	big     bool
+	pid     int64
+	nextSeq int32
+	nextKey int64
 
 	window []*batch // made and not settled, in order
 	// recovering: something failed; nothing new is sent until all that was on
@@ -81,6 +86,8 @@ type batch struct {
 
 const attemptsMax = 60
 
+var errNone = errors.New("acknowledged")
+
 // newLane starts a producer on a partition of the moment.
 func (s *Sim) newLane() {
 	parts := s.parts()
@@ -93,7 +100,7 @@ func (s *Sim) newLane() {
 	s.nextLane++
 	l := &lane{
 		s: s, id: s.nextLane, part: parts[s.rng.IntN(len(parts))], conn: s.connect(),
-		idempotent: s.chance(0.6), acks: -1, inflight: 1 + s.rng.IntN(5), big: s.chance(0.4), pid: -1,
+		idempotent: s.chance(0.6), acks: -1, inflight: 1 + s.rng.IntN(5), careful: s.chance(0.5), big: s.chance(0.4), pid: -1,
 	}
 	if !l.idempotent {
 		l.acks = [...]int16{-1, -1, 1, 0}[s.rng.IntN(4)]
@@ -136,7 +143,7 @@ func (l *lane) pump() {
 		l.done = len(l.window) == 0
 		return
 	}
-	if len(l.window) < l.inflight && !l.pumpDue {
+	if l.mayMake() && !l.pumpDue {
 		l.transmit(l.makeBatch())
 		l.pumpDue = true
 		l.s.after(l.pause(), func() {
@@ -144,6 +151,17 @@ func (l *lane) pump() {
 			l.pump()
 		})
 	}
+}
+
+// mayMake says whether a new batch may be sent. None is while one is retried: the
+// broker recognises the newest five batches alone, so a client that let others
+// pass a batch whose fate it does not know could not repeat that one.
+func (l *lane) mayMake() bool {
+	room := l.inflight
+	if l.careful && !l.acked {
+		room = 1
+	}
+	return len(l.window) < room && !slices.ContainsFunc(l.window, func(b *batch) bool { return b.send.Attempts > 1 })
 }
 
 // pause paces a lane, in bursts, so that all lanes together make about as many
@@ -184,6 +202,7 @@ func (l *lane) makeBatch() *batch {
 func (l *lane) transmit(b *batch) {
 	b.send.Attempts++
 	b.waiting = true
+	l.s.trace("producer %d sends records from %d, attempt %d", l.id, b.send.First, b.send.Attempts)
 	var req *shard.Produce
 	l.conn.send(l.part.id, l.s.between(300*core.Millisecond, 2*core.Second), func(p *shardProc) (shard.Request, error) {
 		buf, err := p.allocPayload(b.bytes)
@@ -203,18 +222,21 @@ func (l *lane) transmit(b *batch) {
 func (l *lane) reply(b *batch, req *shard.Produce, err error) {
 	s := l.s
 	b.waiting = false
+	s.trace("producer %d, records from %d: %v", l.id, b.send.First, cmp.Or(err, errNone))
 	switch {
 	case err == nil && l.acks == 0:
 		// No promise: it may have happened.
 		l.settle(b)
 	case err == nil:
 		b.send.Outcome, b.send.Return, b.send.Base = check.Acked, int64(s.now), int64(req.BaseOffset)
+		l.acked = true
 		s.stats.Acked += len(b.send.Sums)
 		l.settle(b)
 	case errors.Is(err, core.ErrDuplicateSeq):
 		// It was appended by an earlier attempt, so long ago that its offset is
 		// forgotten.
 		b.send.Outcome, b.send.Return = check.Acked, int64(s.now)
+		l.acked = true
 		l.settle(b)
 	case errors.Is(err, core.ErrOutOfOrderSeq) && b != l.window[0], // one before it failed
 		retriable(err) && b.send.Attempts < attemptsMax && s.exists(l.part):
@@ -249,8 +271,9 @@ func (l *lane) refused(b *batch, err error) {
 		b.send.Outcome, b.send.Return = check.Failed, int64(s.now)
 	}
 	// A producer that the partition does not know yet may begin anywhere, as in
-	// Kafka: its second batch in flight may be taken where the first was refused.
-	if errors.Is(err, core.ErrOutOfOrderSeq) && b.send.First > 0 || errors.Is(err, core.ErrFencedProducer) || errors.Is(err, core.ErrUnknownProducer) ||
+	// Kafka 4.4: where the second batch in flight is taken though the first was
+	// refused, the first comes too late.
+	if errors.Is(err, core.ErrOutOfOrderSeq) && (b.send.First > 0 || l.careful) || errors.Is(err, core.ErrFencedProducer) || errors.Is(err, core.ErrUnknownProducer) ||
 		errors.Is(err, core.ErrInvalidRecord) || errors.Is(err, core.ErrCorruptBatch) {
 		s.fail(fmt.Errorf("producer %d of %v, sequence from %d: %w", l.id, l.part.Part, l.nextSeq, err))
 	}
