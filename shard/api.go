@@ -188,6 +188,13 @@ type Fetch struct {
 	// ReadCommitted stops at the last stable offset.
 	ReadCommitted bool
 
+	// Results. Have is what counts towards MinBytes: the bytes read, and where
+	// more are there than a limit let in, the limit. AtOnce says that the answer
+	// would not have waited for more, however large MinBytes was: for an error, a
+	// read of history, the deadline, or a shard that keeps no more waiters.
+	Have   int
+	AtOnce bool
+
 	wait *fetchWait
 }
 

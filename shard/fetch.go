@@ -56,6 +56,7 @@ func (s *Shard) tryFetch(w *fetchWait, final bool) {
 	r := w.r
 	left := min(r.MaxBytes, int(s.opts.Arena.LimitBytes()/fetchArenaShare))
 	total, atOnce, starved := 0, false, false
+	r.Have = 0
 	for i := range r.Parts {
 		part := &r.Parts[i]
 		p := s.openPart(part)
@@ -73,17 +74,21 @@ func (s *Shard) tryFetch(w *fetchWait, final bool) {
 		case err != nil:
 			part.Err, atOnce = err, true
 		}
+		if r.Have += n; err == nil && part.Data.Next < p.high {
+			r.Have += max(min(part.MaxBytes, left)-n, 0) // the next batch did not fit
+		}
 		left, total = left-n, total+n
 	}
+	r.AtOnce = atOnce || w.jobs > 0 || s.stopping || r.Deadline <= s.now
 	switch {
 	case w.jobs > 0:
 		w.state = fetchReading // the answer leaves with the last job
-	case total >= r.MinBytes || atOnce || final || r.Deadline <= s.now:
+	case r.Have >= r.MinBytes || r.AtOnce || final:
 		s.answerFetch(w)
 	case starved && total == 0:
 		s.park(w)
 	default:
-		s.wait(w, total)
+		s.wait(w, r.Have)
 	}
 }
 

@@ -32,6 +32,40 @@ func TestFetchWaitsForMinBytes(t *testing.T) {
 	f.dropData()
 }
 
+// As in Kafka, what a limit keeps out counts towards MinBytes up to the limit:
+// a fetch does not wait for bytes that are there.
+func TestFetchCountsWhatALimitKeepsOut(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	size := len(batchOf(1, 600, 0))
+	n.must(n.produceTo(id, batchOf(1, 600, 0)))
+	n.must(n.produceTo(id, batchOf(1, 600, 0)))
+	for _, tc := range []struct {
+		min, max, partMax int
+		answered          bool
+	}{
+		{size + 100, size + 100, 1 << 20, true},
+		{size + 101, 1 << 20, size + 100, false},
+		{2 * size, 1 << 20, 1 << 20, true},
+		{2*size + 1, 1 << 20, 1 << 20, false},
+	} {
+		f := fetchFrom(id, 0)
+		f.MinBytes, f.MaxBytes, f.Parts[0].MaxBytes, f.Deadline = tc.min, tc.max, tc.partMax, c.now+core.Second
+		n.ask(f)
+		if n.answered(f) != tc.answered || tc.answered && (f.AtOnce || f.Have < tc.min) {
+			t.Errorf("%+v: answered %v, at once %v, counted %d", tc, n.answered(f), f.AtOnce, f.Have)
+		}
+		n.send(Event{Kind: EventCancel, Request: f})
+		c.run()
+		if !n.answered(f) || f.AtOnce || f.Parts[0].Data.Bytes == 0 {
+			t.Errorf("%+v: canceled: answered %v, at once %v, %d bytes", tc, n.answered(f), f.AtOnce, f.Parts[0].Data.Bytes)
+		}
+		f.dropData()
+	}
+}
+
 func TestFetchIsAnsweredAtItsDeadlineOrWhenCanceled(t *testing.T) {
 	c := newCluster(t, 1).start()
 	id := c.topic("t", 1)[0]

@@ -7,6 +7,7 @@ import "millrace/core"
 func (s *Shard) wait(w *fetchWait, have int) {
 	if s.fetchWaiters >= s.opts.Limits.FetchWaitersMax {
 		s.stats.Refused++
+		w.r.AtOnce = true
 		s.answerFetch(w)
 		return
 	}
@@ -52,6 +53,7 @@ func (s *Shard) unwait(w *fetchWait) {
 func (s *Shard) park(w *fetchWait) {
 	if len(s.parked) >= s.opts.Limits.FetchWaitersMax {
 		s.stats.Refused++
+		w.r.AtOnce = true
 		s.answerFetch(w)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"millrace/core"
 	"millrace/core/meta"
+	"millrace/raftlog"
 	"millrace/shard"
 )
 
@@ -20,9 +21,16 @@ const fetchWaitMax = 5 * 60 * core.Second
 
 // fetch is one Fetch request under way. Stages: session (which partitions, from
 // where), route (one shard.Fetch for each shard concerned), and when they come
-// back reply. Each shard waits for the request's minimum by itself; the first
-// that has it ends the others' wait. So a fetch over several shards is answered
-// as soon as one shard has enough, or at the latest after the maximum wait.
+// back again or reply.
+//
+// What the shards have in sum is compared with the request's minimum. Of the n
+// shards, each waits until it has its share more than in the round before: what
+// is missing, divided by n and rounded up. Once the sum is there at least one
+// has its share. The first to have it ends the others' wait; the sum is taken,
+// and where it is below the minimum the next round begins. A round ends with new
+// bytes only, and at least the n-th part of what is missing, so that there are
+// few. Rejected: shards that tell each other of their bytes, which costs a
+// message for each append.
 type fetch struct {
 	r       *Request
 	req     *kmsg.FetchRequest
@@ -31,6 +39,10 @@ type fetch struct {
 	asked   []askedShard
 	waiting int
 	failed  bool // an item failed without asking a shard: nothing waits then
+
+	minBytes int
+	deadline core.Tick
+	met      bool // the shard that ended the round has its share
 }
 
 // fetchItem is one partition of the answer, in order.
@@ -109,25 +121,61 @@ func (f *fetch) route() {
 			KnownHighWatermark: w.knownHigh,
 		})
 	}
-	f.waiting = len(f.asked)
-	if f.waiting == 0 {
+	if len(f.asked) == 0 {
 		return
 	}
 	r.conn.Expect(r.place, int(max(maxBytes, 0)))
-	minBytes := int(max(f.req.MinBytes, 0))
-	deadline := r.Now() + min(core.Tick(max(f.req.MaxWaitMillis, 0))*core.Millisecond, fetchWaitMax)
+	f.minBytes = int(max(min(f.req.MinBytes, maxBytes), 0)) // more cannot come
+	f.deadline = r.Now() + min(core.Tick(max(f.req.MaxWaitMillis, 0))*core.Millisecond, fetchWaitMax)
 	if f.failed {
-		minBytes, deadline = 0, r.Now()
+		f.minBytes, f.deadline = 0, r.Now()
 	}
 	for _, a := range f.asked {
 		q := a.q
-		q.MinBytes, q.MaxBytes, q.Deadline = minBytes, int(max(maxBytes, 0)), deadline
+		q.MaxBytes, q.Deadline = int(max(maxBytes, 0)), f.deadline
 		q.ReadCommitted = f.req.IsolationLevel == 1
 		q.Owner = f
 	}
+	f.submit(f.minBytes)
+}
+
+// submit begins a round: each shard waits for its share of what is missing above
+// what it had.
+func (f *fetch) submit(missing int) {
+	f.waiting = len(f.asked)
+	share := (missing + len(f.asked) - 1) / len(f.asked)
 	for _, a := range f.asked {
-		r.w.loop.Submit(a.id, a.q)
+		a.q.MinBytes = a.q.Have + share
 	}
+	for _, a := range f.asked {
+		f.r.w.loop.Submit(a.id, a.q)
+	}
+}
+
+// again begins another round where the round that is over found too little and
+// nothing that the client must hear of at once.
+func (f *fetch) again() bool {
+	if !f.met {
+		return false // whatever the reason, it would not wait the next time either
+	}
+	missing := f.minBytes
+	for _, a := range f.asked {
+		if a.q.Err != nil || a.q.AtOnce {
+			return false
+		}
+		missing -= a.q.Have
+	}
+	if missing <= 0 || f.r.Now() >= f.deadline {
+		return false
+	}
+	for _, a := range f.asked {
+		for i := range a.q.Parts {
+			releaseBufs(a.q.Parts[i].Data.Bufs)
+			a.q.Parts[i].Data = raftlog.ReadResult{}
+		}
+	}
+	f.submit(missing)
+	return true
 }
 
 // ask finds or adds the question to a shard.
@@ -158,9 +206,15 @@ func (w *fetchWant) find(im *meta.Image, version int16) (*meta.Partition, int16)
 
 // Resume implements Continuation: one shard has answered.
 func (f *fetch) Resume(q shard.Request) {
+	if f.waiting == len(f.asked) {
+		own := q.(*shard.Fetch)
+		f.met = own.Have >= own.MinBytes
+	}
 	f.waiting--
 	if f.waiting == 0 {
-		f.reply()
+		if !f.again() {
+			f.reply()
+		}
 		return
 	}
 	if f.waiting == len(f.asked)-1 {

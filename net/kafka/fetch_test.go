@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -52,6 +53,7 @@ func newLogs(f *fixture) *logs {
 
 func (l *logs) answer(_ core.ShardID, q shard.Request) bool {
 	fq := q.(*shard.Fetch)
+	fq.Have, fq.AtOnce = 0, true
 	for i := range fq.Parts {
 		p := &fq.Parts[i]
 		place, _ := l.f.loop.image.Locate(p.Partition)
@@ -70,6 +72,7 @@ func (l *logs) answer(_ core.ShardID, q shard.Request) bool {
 				buf.Bytes()[k] = byte(place.Num)
 			}
 			p.Data.Bufs, p.Data.Bytes, p.Data.Next = []arena.Buf{buf}, n, high
+			fq.Have += n
 		}
 	}
 	return true
@@ -113,34 +116,125 @@ func TestFetchAnswersInEveryVersion(t *testing.T) {
 	}
 }
 
-func TestFetchOverShardsIsAnsweredByTheFirst(t *testing.T) {
-	f := newFixture(t)
-	var waits []shard.Request
-	f.loop.answer = func(_ core.ShardID, q shard.Request) bool {
-		waits = append(waits, q)
-		return false
+// waitingShards are two shards that answer a fetch when they have its minimum,
+// out of one count of bytes each.
+type waitingShards struct {
+	f     *fixture
+	have  map[core.ShardID]int
+	waits map[core.ShardID]*shard.Fetch
+	asked int
+}
+
+func newWaitingShards(f *fixture) *waitingShards {
+	w := &waitingShards{f: f, have: map[core.ShardID]int{}, waits: map[core.ShardID]*shard.Fetch{}}
+	f.loop.answer = func(to core.ShardID, q shard.Request) bool {
+		w.asked++
+		w.waits[to] = q.(*shard.Fetch)
+		w.fill(to)
+		return w.waits[to].Have >= w.waits[to].MinBytes
 	}
+	return w
+}
+
+// fill puts a shard's bytes into the first part of its fetch.
+func (w *waitingShards) fill(id core.ShardID) {
+	q := w.waits[id]
+	p := &q.Parts[0]
+	releaseBufs(p.Data.Bufs)
+	p.Data.Bufs, p.Data.Bytes, q.Have = nil, w.have[id], w.have[id]
+	if n := w.have[id]; n > 0 {
+		buf, err := w.f.loop.arena.Alloc(n)
+		if err != nil {
+			w.f.t.Fatal(err)
+		}
+		p.Data.Bufs = []arena.Buf{buf}
+	}
+}
+
+// append adds bytes to a shard, which answers if that is enough.
+func (w *waitingShards) append(id core.ShardID, n int) {
+	w.have[id] += n
+	w.fill(id)
+	if q := w.waits[id]; q.Have >= q.MinBytes {
+		w.f.loop.held = slices.DeleteFunc(w.f.loop.held, func(h shard.Request) bool { return h == shard.Request(q) })
+		q.Base().Owner.(Continuation).Resume(q)
+	}
+	w.f.loop.run()
+}
+
+func TestFetchOverShardsWatchesTheSum(t *testing.T) {
+	f := newFixture(t)
+	w := newWaitingShards(f)
 	req := fetchRequest("t", 0, -1, fetchPart{0, 0}, fetchPart{1, 0}, fetchPart{2, 0}, fetchPart{3, 0})
+	req.MinBytes = 100
 	place := f.serve(frameBytes(req, 12))
 	f.loop.run()
-	if len(waits) != 2 {
-		t.Fatalf("%d shards were asked, want 2", len(waits))
+	if len(w.waits) != 2 {
+		t.Fatalf("%d shards were asked, want 2", len(w.waits))
 	}
-	for _, q := range waits {
-		if d := q.(*shard.Fetch).Deadline - f.loop.now; d != 500*core.Millisecond {
-			t.Errorf("a shard waits for %d ns", d)
+	for _, q := range w.waits {
+		if d := q.Deadline - f.loop.now; d != 500*core.Millisecond || q.MinBytes != 50 {
+			t.Errorf("a shard waits for %d bytes, %d ns", q.MinBytes, d)
 		}
 	}
+	w.append(1, 30)
+	w.append(0, 60) // its share: the sum is taken, and the next round begins
+	w.append(1, 9)
 	if len(f.conn.replies) > 0 {
-		t.Fatal("answered before any shard")
+		t.Fatal("answered with 99 bytes, 100 are the minimum")
 	}
-	f.loop.held = f.loop.held[1:]
-	waits[0].Base().Owner.(Continuation).Resume(waits[0])
-	if len(f.loop.cancelled) != 1 || f.loop.cancelled[0] != waits[1] {
-		t.Fatalf("%d waits were ended, want the other shard's", len(f.loop.cancelled))
+	if w.asked > 8 {
+		t.Errorf("the shards were asked %d times for 99 bytes", w.asked)
 	}
-	f.loop.run()
-	f.response(place, req)
+	w.append(1, 1)
+	if len(f.loop.held) > 0 {
+		t.Errorf("%d shards still wait", len(f.loop.held))
+	}
+	resp := f.response(place, req).(*kmsg.FetchResponse)
+	n := 0
+	for _, p := range resp.Topics[0].Partitions {
+		n += len(p.RecordBatches)
+	}
+	if n != 100 {
+		t.Errorf("%d bytes are answered, want 100", n)
+	}
+}
+
+// What a shard must tell at once ends the fetch, however little there is, and so
+// does the deadline.
+func TestFetchOverShardsEndsAtOnce(t *testing.T) {
+	for _, ends := range []func(f *fixture, q *shard.Fetch){
+		func(_ *fixture, q *shard.Fetch) { q.AtOnce = true },
+		func(_ *fixture, q *shard.Fetch) { q.Err = core.ErrStorageFailed },
+		func(f *fixture, _ *shard.Fetch) { f.loop.now += 500 * core.Millisecond },
+	} {
+		f := newFixture(t)
+		w := newWaitingShards(f)
+		req := fetchRequest("t", 0, -1, fetchPart{0, 0}, fetchPart{1, 0}, fetchPart{2, 0}, fetchPart{3, 0})
+		req.MinBytes = 100
+		place := f.serve(frameBytes(req, 12))
+		f.loop.run()
+		q := f.loop.held[0].(*shard.Fetch)
+		f.loop.held = f.loop.held[1:]
+		ends(f, q)
+		q.Base().Owner.(Continuation).Resume(q)
+		f.loop.run()
+		f.response(place, req)
+		if w.asked != 2 {
+			t.Errorf("the shards were asked %d times, want once each", w.asked)
+		}
+	}
+}
+
+func TestFetchMinimumIsAtMostItsMaximum(t *testing.T) {
+	f := newFixture(t)
+	newLogs(f)
+	req := fetchRequest("t", 0, -1, fetchPart{0, 0})
+	req.MinBytes, req.MaxBytes = 1<<30, 100
+	f.ask(req, 12)
+	if q := f.loop.submitted[0].(*shard.Fetch); q.MinBytes != 100 {
+		t.Errorf("the shard waits for %d bytes, no more than 100 can come", q.MinBytes)
+	}
 }
 
 func TestFetchWithAnErrorDoesNotWait(t *testing.T) {
