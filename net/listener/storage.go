@@ -63,17 +63,10 @@ func (srv *Server) fail(err error) {
 	}
 }
 
+// watchSpace lets the store look for free space; the store tells of changes.
 func (srv *Server) watchSpace(ctx context.Context) {
-	last := raftlog.SpaceOK
 	for ctx.Err() == nil {
-		if now := srv.store.CheckSpace(); now != last {
-			last = now
-			if now == raftlog.SpaceLow {
-				srv.opts.Logf("the disk is nearly full: produce requests are refused until there is space (disk.reserve.bytes); reads, deletes and retention go on")
-			} else {
-				srv.opts.Logf("there is disk space again: produce requests are taken")
-			}
-		}
+		srv.store.CheckSpace()
 		sleep(ctx, spaceEvery)
 	}
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // failingDisk is the value of asMillrace for a broker whose syncs fail as soon
-// as a file called "fail" stands beside its data directory.
+// as a file called "fail" stands beside its data directory, and whose disk is
+// full while one called "full" does.
 const failingDisk = "failing-disk"
 
 type failingFS struct {
@@ -32,6 +33,15 @@ func (f failingFS) Create(name string) (raftlog.File, error) {
 func (f failingFS) Open(name string) (raftlog.File, error) {
 	file, err := f.FS.Open(name)
 	return failingFile{file, f.trigger}, err
+}
+
+func (f failingFS) Space() (free, total int64, err error) {
+	if free, total, err = f.FS.Space(); err == nil {
+		if _, full := os.Stat(filepath.Join(filepath.Dir(f.trigger), "full")); full == nil {
+			free = 0
+		}
+	}
+	return free, total, err
 }
 
 type failingFile struct {
@@ -105,5 +115,48 @@ func TestStartOnAFailingDiskIsRefused(t *testing.T) {
 	text, code := refusedStart(t, nil, "--data", dir)
 	if code != exitRefused || !strings.Contains(text, dir) || !strings.Contains(text, "input/output error") || strings.Contains(text, "goroutine ") {
 		t.Errorf("exit code %d\n%s", code, text)
+	}
+}
+
+func TestAFullDiskIsLoggedOnceForEachChange(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	t.Setenv(asMillrace, failingDisk)
+	p := startProcess(t, dir)
+	cl := client(t, p.kafka, kgo.RecordDeliveryTimeout(time.Second))
+	createTopic(t, cl, "t", 1, nil)
+	until := func(what string, taken bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); ; {
+			err := cl.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr()
+			if (err == nil) == taken {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	full := filepath.Join(filepath.Dir(dir), "full")
+	for range 2 {
+		if err := os.WriteFile(full, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		until("a full disk takes records", false)
+		time.Sleep(1500 * time.Millisecond) // another look at the space tells nothing new
+		if err := os.Remove(full); err != nil {
+			t.Fatal(err)
+		}
+		until("a disk with space refuses records", true)
+	}
+	p.stop()
+	var said []string
+	for _, line := range strings.Split(p.stderr(), "\n") {
+		if strings.Contains(line, "disk") {
+			said = append(said, line)
+		}
+	}
+	if len(said) != 4 || !strings.Contains(said[0], "full") || !strings.Contains(said[1], "space again") {
+		t.Errorf("four changes are told by:\n%s", strings.Join(said, "\n"))
 	}
 }
