@@ -270,7 +270,8 @@ func (f *filling) untilRefused(ctx context.Context) error {
 // to take records again. Where the step brought less than the broker wants free,
 // the other files shrink a little as well.
 func (f *filling) untilAccepted(ctx context.Context, step string) error {
-	if err := f.untilFree(ctx, f.fullFree+fillTopic/2); err != nil {
+	// Not all of the topic's bytes show: flushes that waited for space take some.
+	if err := f.untilFree(ctx, f.fullFree+fillTopic/8); err != nil {
 		return err
 	}
 	var last error
