@@ -8,7 +8,7 @@ var table = []Metric{
 	{Name: "millrace_ready", Kind: Gauge, Help: "1 when /readyz answers 200."},
 
 	{Name: "millrace_request_duration_seconds", Kind: Histogram, Labels: []string{"api"}, Help: "Time from a request's arrival to its reply; long polls count with their wait."},
-	{Name: "millrace_request_errors_total", Kind: Counter, Labels: []string{"api", "error"}, Help: "Requests answered with an error, by the first one in the answer."},
+	{Name: "millrace_request_errors_total", Kind: Counter, Labels: []string{"api", "error"}, Help: "Error codes in answers, of requests and of their partitions, topics or groups."},
 	{Name: "millrace_requests_malformed_total", Kind: Counter, Help: "Requests that could not be decoded; their connections were closed."},
 	{Name: "millrace_requests_unsupported_total", Kind: Counter, Help: "Requests of keys or versions that are not served."},
 

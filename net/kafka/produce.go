@@ -230,10 +230,16 @@ func (p *produce) reply() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	failed := firstOf(p.topics, func(t *produceTopic) int16 {
-		return firstOf(t.parts, func(part *producePart) int16 { return part.code })
-	})
-	p.r.Failed(failed)
+	failed := codeNone
+	for i := range p.topics {
+		for k := range p.topics[i].parts {
+			code := p.topics[i].parts[k].code
+			p.r.Failed(code)
+			if failed == codeNone {
+				failed = code
+			}
+		}
+	}
 	if p.acks != 0 {
 		p.r.ReplyFrame(Reply{Head: p.encode()})
 		return

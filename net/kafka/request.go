@@ -91,8 +91,8 @@ func (r *Request) refuseVersion() {
 
 // Reply sends resp in the request's version.
 func (r *Request) Reply(resp kmsg.Response) {
-	r.Failed(firstError(resp))
 	resp.SetVersion(r.Version)
+	eachError(resp, r.Failed)
 	flexible := r.Version >= r.api.flexibleFrom && r.Key != int16(kmsg.ApiVersions)
 	b := appendReplyHeader(make([]byte, 0, 256), r.CorrelationID, flexible)
 	b = resp.AppendTo(b)

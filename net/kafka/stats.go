@@ -35,8 +35,9 @@ func (a *apiStats) observe(took core.Tick) {
 	a.sumUs.Add(uint64(us))
 }
 
-// Failed counts an error that the request is answered with. Reply does so for
-// the responses that kmsg encodes.
+// Failed counts an error code of the answer, be it of the request as a whole or of
+// a part. Reply does so for the responses that kmsg encodes; a handler that
+// encodes by itself calls it for each code.
 func (r *Request) Failed(code int16) {
 	if code == codeNone {
 		return
@@ -53,8 +54,9 @@ type APIStats struct {
 	// Latency has one count more than LatencyBoundsUs: those above all bounds.
 	Latency []uint64
 	SumUs   uint64
-	// Errors counts requests answered with an error, by the name of the first
-	// one in the answer.
+	// Errors counts the error codes in the answers by name: a request for several
+	// partitions may be answered with several. With acks=0, where there is no
+	// answer, it counts what the answer would have said.
 	Errors map[string]uint64
 }
 
