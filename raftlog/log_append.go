@@ -109,8 +109,8 @@ func (l *Log) truncate(i core.Index) {
 	for k := n; k < l.metas.len(); k++ {
 		m := l.metas.at(k)
 		dropped = max(dropped, m.seg)
-		if m.direct {
-			// Its bytes are in the segment already: what replaces them must not
+		if m.direct || m.placed {
+			// Its bytes may be in the segment already: what replaces them must not
 			// overwrite them before it is durable itself.
 			l.rollNext = true
 		}

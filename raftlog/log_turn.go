@@ -70,7 +70,7 @@ func (l *Log) chooseDirect(tl *turnLog) {
 		}
 		for k := x.from; k < x.to; k++ {
 			es[k].meta.direct = es[k].meta.isBatch()
-			l.meta(es[k].index).direct = es[k].meta.direct
+			l.meta(es[k].index).placed = es[k].meta.isBatch()
 		}
 		tl.extents = append(tl.extents, x)
 	}

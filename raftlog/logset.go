@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -176,6 +177,18 @@ func (s *LogSet) Done(t *Turn) {
 		s.freeTurns = append(s.freeTurns, &Turn{logs: logs[:0]})
 		t.logs = nil
 	}
+}
+
+// Failed is the error that ended the trust in the journal's device, or nil. What
+// was completed before it stays true; nothing more will be. The commit's turns
+// come back with it, and this tells it where no turn is under way: a flush or
+// the preparation of files may have found it. Only that a Journal was closed is
+// no failure.
+func (s *LogSet) Failed() error {
+	if err := s.store.journal.Failed(); errors.Is(err, core.ErrStorageFailed) {
+		return err
+	}
+	return nil
 }
 
 // Evict drops payloads from memory, oldest first, until the arena they are in

@@ -110,7 +110,7 @@ func (l *Log) maintain(pressure uint32) *Job {
 			return j
 		}
 	}
-	if pinned {
+	if pinned && l.set.now >= l.rewriteAt {
 		return l.startRewrite()
 	}
 	return nil

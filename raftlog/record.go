@@ -145,7 +145,12 @@ type entryMeta struct {
 	file   uint32
 	jpos   uint32
 	kind   EntryKind
+	// direct: an extent has the payload, and the segment its inside.
 	direct bool
+	// placed: a direct write of it has been handed to the writer, whatever became
+	// of it. An entry that is written again keeps its old place until the turn is
+	// done, so this is not direct.
+	placed bool
 }
 
 func (m *entryMeta) nextOffset() core.Offset { return m.baseOffset + core.Offset(m.lastDelta) + 1 }

@@ -81,10 +81,25 @@ func (s *Shard) startMoved(p *partition, start core.Offset) {
 // offsetAt reads a big-endian offset.
 func offsetAt(p []byte) core.Offset { return core.Offset(binary.BigEndian.Uint64(p)) }
 
-// recover rebuilds the committed state of a log found at start: the checkpoint,
-// then the headers of what follows. What is above the hard state's commit is
-// kept in the tail until raft commits it. Blocks; startup only.
-func (s *Shard) recover(p *partition) error {
+// recover rebuilds the committed state of a log found at start. Blocks; startup
+// only.
+func (s *Shard) recover(p *partition) (err error) {
+	for range recoverTries { // a failed read may pass
+		p.producers, p.tail = producers{}, tail{}
+		if err = s.recoverOnce(p); err == nil || p.log.Damaged() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// recoverTries is how often a log is read at startup before its partition
+// counts as broken.
+const recoverTries = 3
+
+// recoverOnce takes the checkpoint, then the headers of what follows. What is
+// above the hard state's commit is kept in the tail until raft commits it.
+func (s *Shard) recoverOnce(p *partition) error {
 	at, state := p.log.Checkpoint()
 	if state != nil {
 		if err := p.producers.decode(state, s.opts.Limits.ProducersMax); err != nil {

@@ -19,6 +19,10 @@ const (
 	hostTurnBytes = 4 << 20
 	// hostRetry is when a replay that found no memory tries again.
 	hostRetry = 50 * core.Millisecond
+	// A replay that cannot read the log tries again after hostReadRetry, because a
+	// failed read may pass; after hostReadTriesMax in a row the partition is broken.
+	hostReadRetry    = 200 * core.Millisecond
+	hostReadTriesMax = 10
 	// logSizeEvery is how many bytes are appended between two calls of LogSize.
 	logSizeEvery = 256 << 10
 )
@@ -36,6 +40,7 @@ type host struct {
 	replayed core.Offset // what is below has been replayed
 	led      bool        // Lead has been called in this term
 	reading  bool        // a job reads the log
+	tries    int         // reads that have failed in a row
 	queue    []hostItem
 	timer    timer
 	// sizedAt is the partition's committedBytes at the last LogSize.
@@ -249,8 +254,14 @@ func (s *Shard) onHostJob(h *host, job *raftlog.Job) {
 	case errors.Is(job.Err, core.ErrOffsetOutOfRange):
 		s.hostLoad(h) // the log start has moved meanwhile
 	case job.Err != nil:
-		s.breakPartition(h.p, job.Err)
+		if h.tries++; h.tries >= hostReadTriesMax || h.p.log.Damaged() != nil {
+			s.breakPartition(h.p, job.Err)
+			return
+		}
+		s.opts.Logf("%s cannot be read and is tried again: %v", h.p.name(), job.Err)
+		s.timers.set(&h.timer, h, s.now+hostReadRetry)
 	default:
+		h.tries = 0
 		s.hostReplay(h, job.Read)
 		s.hostLoad(h)
 	}

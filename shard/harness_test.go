@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -55,7 +56,7 @@ var testLimits = Limits{
 func newCluster(t testing.TB, nodes int) *cluster {
 	c := &cluster{t: t, now: core.Second, limits: testLimits, nextID: core.FirstPartition, image: &meta.Image{}}
 	for i := range nodes {
-		n := &testNode{c: c, id: core.NodeID(i + 1), disk: vdisk.New(vdisk.Options{SectorBytes: 4096, CapacityBytes: 1 << 30})}
+		n := &testNode{c: c, id: core.NodeID(i + 1), disk: vdisk.New(vdisk.Options{SectorBytes: 4096, CapacityBytes: 1 << 30, Rand: rand.New(rand.NewPCG(uint64(i), 1))})}
 		c.nodes = append(c.nodes, n)
 	}
 	return c
@@ -216,9 +217,11 @@ func (n *testNode) commit() {
 		n.events = append(n.events, Event{Kind: EventPersisted, Turn: t})
 	}
 	for {
-		if more, err := n.store.Journal().Prepare(); err != nil {
+		more, err := n.store.Journal().Prepare()
+		if err != nil && n.disk.Faults == (vdisk.Faults{}) {
 			n.c.t.Fatal(err)
-		} else if !more {
+		}
+		if err != nil || !more {
 			return
 		}
 	}

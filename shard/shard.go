@@ -264,6 +264,14 @@ func (s *Shard) Finish(now core.Tick, out *Effects) {
 	s.begins(now, out)
 	defer func() { s.out = nil }()
 	if s.fatal == nil {
+		// A flush, the preparation of a file or another shard's turn may have
+		// found the device broken. Maintenance sees to it that there is a turn
+		// every maintainEvery.
+		if err := s.opts.Logs.Failed(); err != nil {
+			s.fails(err)
+		}
+	}
+	if s.fatal == nil {
 		s.collect()
 		s.tryWoken()
 		if s.awaitDirty {

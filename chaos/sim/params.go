@@ -16,6 +16,9 @@ type Kind uint8
 const (
 	// KindCrash: crashes of the process and power cuts alone.
 	KindCrash Kind = iota
+	// KindMemory: payload memory is so small, and producers are so fast, that
+	// payloads are evicted all the time and often refused.
+	KindMemory
 	// KindFull: the device is full for some of the time.
 	KindFull
 	// KindEIO: reads, writes and syncs fail.
@@ -25,11 +28,11 @@ const (
 	kinds
 )
 
-func (k Kind) String() string { return [...]string{"crash", "full", "eio", "flip"}[k] }
+func (k Kind) String() string { return [...]string{"crash", "memory", "full", "eio", "flip"}[k] }
 
-// KindOf is the kind of a seed's history: half of them have crashes alone.
+// KindOf is the kind of a seed's history: crashes are in all of them.
 func KindOf(seed uint64) Kind {
-	return [...]Kind{KindCrash, KindFull, KindCrash, KindFlip, KindCrash, KindEIO, KindCrash, KindFull}[seed%8]
+	return [...]Kind{KindCrash, KindFull, KindMemory, KindFlip, KindCrash, KindEIO, KindCrash, KindFull}[seed%8]
 }
 
 // params is what a seed decides at the beginning.
@@ -80,6 +83,11 @@ func (s *Sim) drawParams() params {
 	}
 	if r.IntN(3) == 0 {
 		p.stall = 0.01
+	}
+	if p.kind == KindMemory {
+		p.arenaBytes = pick(1, 1, 2, 3) << 20
+		p.lanes += 3
+		p.batches = int(pick(1500, 3000))
 	}
 	return p
 }

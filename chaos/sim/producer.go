@@ -179,8 +179,8 @@ func (l *lane) makeBatch() *batch {
 	sizes := make([]int, 1+s.rng.IntN(6))
 	for i := range sizes {
 		sizes[i] = s.rng.IntN(400)
-		if l.big && s.chance(0.2) {
-			sizes[i] = s.rng.IntN(30_000)
+		if l.big && s.chance(0.2) || s.p.kind == KindMemory && s.chance(0.1) {
+			sizes[i] = s.rng.IntN(l.largest())
 		}
 	}
 	bytes, sums := wire.Make(wire.Spec{
@@ -197,6 +197,14 @@ func (l *lane) makeBatch() *batch {
 	l.window = append(l.window, b)
 	s.stats.Sent += len(sizes)
 	return b
+}
+
+// largest bounds the size of a value.
+func (l *lane) largest() int {
+	if l.s.p.kind == KindMemory {
+		return 100_000
+	}
+	return 30_000
 }
 
 func (l *lane) transmit(b *batch) {

@@ -254,6 +254,9 @@ func (l *Loop) finishTurn() {
 	eff := &l.spare
 	l.stats.turns.Add(1)
 
+	if eff.Fatal != nil {
+		l.srv.fail(eff.Fatal)
+	}
 	if eff.Turn != nil {
 		l.stats.journalTurns.Add(1)
 		l.srv.journal.Submit(eff.Turn)

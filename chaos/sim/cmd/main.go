@@ -35,17 +35,18 @@ func main() {
 		trace   = flag.Bool("trace", false, "with -seed: print what happens")
 		disk    = flag.Bool("disk", false, "with -trace: every operation of the disk too")
 		layer   = flag.String("layer", "node", "what to simulate: node, or log (raftlog alone)")
+		kind    = flag.String("kind", "", "play the seeds of this kind alone")
 		keep    = flag.Bool("keep-going", false, "go on after a failing seed")
 	)
 	flag.Parse()
-	play := playNode
+	play, kindOf := playNode, func(seed uint64) string { return sim.KindOf(seed).String() }
 	if *layer == "log" {
-		play = playLog
+		play, kindOf = playLog, func(seed uint64) string { return logsim.KindOf(seed).String() }
 	}
 	if *seed != 0 {
 		os.Exit(one(*seed, play, *trace, *disk))
 	}
-	t := &tally{play: play, keep: *keep}
+	t := &tally{play: play, keep: *keep, kind: *kind, kindOf: kindOf}
 	t.next.Store(*from)
 	t.end = *from + *seeds
 	if *minutes > 0 {
@@ -129,13 +130,15 @@ func (o *outcome) counts() string {
 
 // tally plays seeds on several workers and adds up.
 type tally struct {
-	play  player
-	keep  bool
-	end   uint64
-	until time.Time
-	next  atomic.Uint64
-	stop  atomic.Bool
-	mu    struct {
+	play   player
+	keep   bool
+	kind   string // "" for all
+	kindOf func(seed uint64) string
+	end    uint64
+	until  time.Time
+	next   atomic.Uint64
+	stop   atomic.Bool
+	mu     struct {
 		sync.Mutex
 		sum    outcome
 		kinds  map[string]int
@@ -173,6 +176,9 @@ func (t *tally) work() {
 		seed := t.next.Add(1) - 1
 		if seed >= t.end || !t.until.IsZero() && time.Now().After(t.until) {
 			return
+		}
+		if t.kind != "" && t.kind != t.kindOf(seed) {
+			continue
 		}
 		out := t.play(seed, nil, false)
 		t.add(seed, &out)
