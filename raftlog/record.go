@@ -142,9 +142,9 @@ type entryMeta struct {
 	pos uint32
 	// file (its ordinal) and jpos are where the journal has the payload; file is
 	// 0 until it is durable. For a direct entry jpos is unused.
-	file   uint32
-	jpos   uint32
-	kind   EntryKind
+	file uint32
+	jpos uint32
+	kind EntryKind
 	// direct: an extent has the payload, and the segment its inside.
 	direct bool
 	// placed: a direct write of it has been handed to the writer, whatever became
