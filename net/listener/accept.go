@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -222,8 +223,9 @@ func (l *Loop) sweep() {
 	}
 }
 
-// complaints keeps the log readable when clients misbehave: one line per subject
-// and minute, of a bounded number of subjects.
+// complaints keeps the log readable when clients misbehave: one line per subject,
+// kind of fault and minute, of a bounded number of them. Texts that differ only in
+// their numbers are of one kind.
 type complaints struct {
 	logf func(format string, args ...any)
 
@@ -236,11 +238,14 @@ type complaints struct {
 const (
 	complaintsMax  = 1024
 	complaintEvery = 60 * core.Second
+	// complaintKindBytes is how much of two texts is compared.
+	complaintKindBytes = 128
 )
 
 func (c *complaints) say(subject, text string, now core.Tick) {
+	about := subject + " " + kindOf(text)
 	c.mu.Lock()
-	last, known := c.mu.last[subject]
+	last, known := c.mu.last[about]
 	if known && now-last < complaintEvery {
 		c.mu.Unlock()
 		return
@@ -248,9 +253,20 @@ func (c *complaints) say(subject, text string, now core.Tick) {
 	if len(c.mu.last) >= complaintsMax || c.mu.last == nil {
 		c.mu.last = make(map[string]core.Tick)
 	}
-	c.mu.last[subject] = now
+	c.mu.last[about] = now
 	c.mu.Unlock()
 	c.logf("%s", text)
+}
+
+// kindOf is a text without its numbers, cut to a bounded length.
+func kindOf(text string) string {
+	kind := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+	return kind[:min(len(kind), complaintKindBytes)]
 }
 
 // complain logs why a connection is closed; an empty reason needs no line.

@@ -35,11 +35,19 @@ type fileStamp struct {
 	size     int64
 }
 
+// CertificateError is the refusal of a TLS listener's files; its text names the
+// file and what is wrong with it.
+type CertificateError struct{ err error }
+
+func (e *CertificateError) Error() string { return e.err.Error() }
+
+func (e *CertificateError) Unwrap() error { return e.err }
+
 func loadCertificates(files TLSFiles, logf func(string, ...any)) (*certificates, error) {
 	c := &certificates{files: files, logf: logf}
 	loaded, err := c.load()
 	if err != nil {
-		return nil, err
+		return nil, &CertificateError{err}
 	}
 	c.current.Store(loaded)
 	return c, nil

@@ -117,6 +117,23 @@ func TestComplaintsAreLoggedOncePerClient(t *testing.T) {
 	}
 }
 
+func TestComplaintsOfAnotherKindAreNotHidden(t *testing.T) {
+	ts := start(t, nil)
+	for range 2 {
+		for _, first := range []string{"GET / HTTP/1.1", "\x16\x03\x01\x02\x00", "\xff\xff\xff\xff", "\xff\xff\xff\xfe"} {
+			c := ts.dial()
+			c.send([]byte(first))
+			c.wantClosed()
+		}
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	all := strings.Join(ts.log, "\n")
+	if len(ts.log) != 3 || !strings.Contains(all, "HTTP") || !strings.Contains(all, "TLS") || !strings.Contains(all, "request length") {
+		t.Errorf("%d lines, want one for each of HTTP, TLS and wrong lengths: %q", len(ts.log), ts.log)
+	}
+}
+
 func TestRequestsOfASlowReaderAreNotReadAnyMore(t *testing.T) {
 	ts := start(t, func(o *Options) { o.ConnOutBytesMax = 1 << 20; o.StallMax = time.Minute })
 	c := ts.dial()

@@ -52,7 +52,7 @@ func (srv *Server) serveTLS(a *acceptor, raw net.Conn, host string, port int32) 
 		conn := tls.Server(raw, a.tls)
 		if err := srv.handshake(conn); err != nil {
 			srv.refuse.handshake.Add(1)
-			srv.complaints.say(host, fmt.Sprintf("TLS handshake with %s on listener %s: %v", host, a.conf.Name, err), srv.clock.now())
+			srv.complaints.say(host, fmt.Sprintf("TLS handshake with %s on listener %s: %v", host, a.conf.Name, explainHandshake(err)), srv.clock.now())
 			srv.left(host)
 			a.drop(raw)
 			return
@@ -70,6 +70,15 @@ func (srv *Server) serveTLS(a *acceptor, raw net.Conn, host string, port int32) 
 		srv.background.Go(t.writeLoop)
 		t.readLoop()
 	})
+}
+
+// explainHandshake adds the usual cause to an error that does not tell it.
+func explainHandshake(err error) error {
+	var header tls.RecordHeaderError
+	if errors.As(err, &header) {
+		return fmt.Errorf("plaintext was spoken to a TLS listener: %w", err)
+	}
+	return err
 }
 
 func (srv *Server) handshake(conn *tls.Conn) error {

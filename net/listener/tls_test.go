@@ -255,4 +255,9 @@ func TestPlaintextOnATLSListenerIsRefused(t *testing.T) {
 		}
 	}
 	eventually(t, "the refusal is counted", func() bool { return ts.Refused().Handshake == 1 })
+	eventually(t, "the log says why", func() bool {
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		return strings.Contains(strings.Join(ts.log, "\n"), "plaintext was spoken to a TLS listener")
+	})
 }

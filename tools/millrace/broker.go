@@ -369,6 +369,10 @@ func (b *broker) greet(w io.Writer) {
 }
 
 func listenError(err error, flag string) error {
+	var files *listener.CertificateError
+	if errors.As(err, &files) {
+		return fmt.Errorf("%w; ssl.certificate.file, ssl.key.file and ssl.truststore.file name PEM files that the broker can read", err)
+	}
 	addr := "the address"
 	var op *net.OpError
 	if errors.As(err, &op) && op.Addr != nil {

@@ -209,8 +209,8 @@ func TestStartsThatAreRefusedSayWhatToDo(t *testing.T) {
 			[]string{"4 settings are wrong", "num.partitions?", "log.roll.hours", "1 to 2147483647", "auto, on, off"}},
 		{"no configuration file", nil, other("--config", "/nowhere/m.yaml"), []string{"/nowhere/m.yaml", "cannot be read"}},
 		{"an unknown flag", nil, []string{"--dta", "x"}, []string{"--dta", "--help"}},
-		{"no certificate", nil, tls("--set", "ssl.certificate.file=/nowhere/c.pem", "--set", "ssl.key.file=/nowhere/k.pem"), []string{"/nowhere/c.pem"}},
-		{"a certificate that is none", nil, tls("--set", "ssl.certificate.file="+write("x"), "--set", "ssl.key.file="+write("y")), []string{"SSL"}},
+		{"no certificate", nil, tls("--set", "ssl.certificate.file=/nowhere/c.pem", "--set", "ssl.key.file=/nowhere/k.pem"), []string{"/nowhere/c.pem", "ssl.certificate.file"}},
+		{"a certificate that is none", nil, tls("--set", "ssl.certificate.file="+write("x"), "--set", "ssl.key.file="+write("y")), []string{"SSL", "ssl.key.file"}},
 		{"a data directory that is a file", nil, append([]string{"--data", write("x")}, free...), []string{"director"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
