@@ -79,7 +79,7 @@ var brokerSettings = []Setting{
 	{Group: grpLimits, Name: "memory.payload.bytes", Type: Long, Unit: "bytes", Default: mib(512), Min: 32 << 20, Max: anyMax, Text: "Payload memory of all shards outside the Go heap: requests in flight and the newest records of each partition."},
 	{Group: grpLimits, Name: "memory.heap.bytes", Type: Long, Unit: "bytes", Default: mib(1024), Min: 64 << 20, Max: anyMax, Text: "Soft limit of the Go heap; the environment variable GOMEMLIMIT has precedence."},
 	{Group: grpLimits, Name: "memory.inflight.bytes", Type: Long, Unit: "bytes", Default: mib(128), Min: 4 << 20, Max: anyMax, Text: "Produced bytes of all shards that are not on stable storage yet; beyond it produce requests are answered with a retriable error."},
-	{Group: grpLimits, Name: "queued.max.request.bytes", Type: Long, Unit: "bytes", Default: mib(128), Min: 1 << 20, Max: anyMax, Text: "Bytes of requests being worked on; beyond it sockets are not read."},
+	{Group: grpLimits, Name: "queued.max.request.bytes", Type: Long, Unit: "bytes", Default: mib(128), Min: 1 << 20, Max: anyMax, Text: "Bytes of requests being worked on; beyond it sockets are not read, and a request that came at less than 16 KiB/s for two seconds loses its connection."},
 	{Group: grpLimits, Name: "fetch.max.bytes", Type: Int, Unit: "bytes", Default: "57671680", Min: 1024, Max: maxInt, Text: "Largest answer to one fetch."},
 	{Group: grpLimits, Name: "fetch.waiters.max", Type: Int, Default: "100000", Min: 1, Max: maxInt, Text: "Fetches that may wait for records, per shard; more are answered at once."},
 	{Group: grpLimits, Name: "max.incremental.fetch.session.cache.slots", Type: Int, Default: "1000", Min: 0, Max: maxInt, Text: "Fetch sessions kept."},

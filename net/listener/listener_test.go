@@ -246,6 +246,20 @@ func TestTicketsAreGivenInOrderOfArrival(t *testing.T) {
 	}
 }
 
+func TestRequestsThatDoNotComeMakeRoomForThoseThatWait(t *testing.T) {
+	ts := start(t, func(o *Options) { o.NodeBytesMax = 1 << 20; o.StallMax = time.Hour; o.Shards = 2 })
+	whole := request(opEcho, 1, make([]byte, 500<<10))
+	for range 4 { // two get a ticket, two wait for theirs
+		ts.dial().send(whole[:100])
+	}
+	eventually(t, "requests that wait", func() bool {
+		return ts.loops[0].stats.paused[pauseBudget].Load()+ts.loops[1].stats.paused[pauseBudget].Load() == 2
+	})
+	patient := ts.dial()
+	patient.send(request(opEcho, 7, []byte("x")))
+	patient.want(7, []byte("x"))
+}
+
 func TestRequestsForAnotherShardWaitForRoomInItsInbox(t *testing.T) {
 	ts := start(t, func(o *Options) { o.Shards = 2; o.InboxMax = 2 })
 	clients := []*client{ts.dial(), ts.dial(), ts.dial(), ts.dial()}

@@ -61,7 +61,7 @@ type session struct {
 	hasTicket   bool
 	buf         arena.Buf // of a Produce frame
 	frame       []byte    // what has come of the frame
-	frameSince  core.Tick // when its first byte came
+	ticketSince core.Tick // when it got its ticket
 
 	// The order of replies.
 	slots         slotRing
@@ -123,9 +123,6 @@ func (s *session) readPrelude(src source) bool {
 		if n == 0 {
 			return false
 		}
-		if s.preludeHave == 0 {
-			s.frameSince = s.loop.now
-		}
 		s.preludeHave += n
 		s.lastActive = s.loop.now
 		if s.preludeHave == 4 {
@@ -182,7 +179,7 @@ func (s *session) admit() pauseReason {
 	} else {
 		s.frame = make([]byte, 0, min(s.size, frameStepBytes))
 	}
-	s.hasTicket = true
+	s.hasTicket, s.ticketSince = true, l.now
 	s.frame = append(s.frame, s.prelude[4:]...)
 	return notPaused
 }
@@ -241,6 +238,9 @@ func (s *session) pause(reason pauseReason) {
 		s.loop.waiting.add(s)
 		if reason == pauseArena {
 			s.loop.retryLater()
+		}
+		if reason != pauseBusy {
+			s.loop.watchSlow()
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"fmt"
 	"slices"
 
 	"millrace/core"
@@ -13,6 +14,7 @@ type waitList struct {
 	recheck []*session // paused by their own limits, which have room now
 	retry   bool       // a timer for the queue is set
 	serving bool       // the head of the queue may take a ticket
+	watch   bool       // a timer for slow requests is set
 }
 
 // ahead says whether others wait for a ticket and are to have it first.
@@ -43,6 +45,50 @@ func (l *Loop) retryLater() {
 	}
 	l.waiting.retry = true
 	l.After(l.now+retryMs*core.Millisecond, func() { l.waiting.retry = false })
+}
+
+// While connections wait for a ticket, a request that has one must keep coming:
+// after slowGrace at slowBytesPerSecond on average. Clients that announce large
+// requests and do not send them would keep everyone out otherwise.
+const (
+	slowGrace          = 2 * core.Second
+	slowBytesPerSecond = 16 << 10
+)
+
+// watchSlow asks every loop to drop slow requests, for as long as connections of
+// this one wait.
+func (l *Loop) watchSlow() {
+	if l.waiting.watch {
+		return
+	}
+	l.waiting.watch = true
+	l.After(l.now+slowGrace/2, func() {
+		l.waiting.watch = false
+		if len(l.waiting.queue) == 0 {
+			return
+		}
+		for _, o := range l.srv.loops {
+			if o != l {
+				o.force(message{kind: msgFunc, fn: o.dropSlow})
+			}
+		}
+		l.dropSlow()
+		l.watchSlow()
+	})
+}
+
+// dropSlow closes the connections whose request holds a ticket and does not come.
+func (l *Loop) dropSlow() {
+	for s := range l.sessions {
+		age := l.now - s.ticketSince
+		if s.closing || !s.hasTicket || age < slowGrace {
+			continue
+		}
+		if int64(len(s.frame)) < int64(age/core.Millisecond)*slowBytesPerSecond/1000 {
+			s.Close(fmt.Sprintf("%d of %d bytes of a request came in %d ms, while others waited for room (queued.max.request.bytes)",
+				len(s.frame), s.size, age/core.Millisecond))
+		}
+	}
 }
 
 // serveWaiting reads on from the connections that have room now.
