@@ -115,7 +115,7 @@ func (b *broker) openData(d disk) error {
 		return fmt.Errorf("data directory %s: %w", b.cfg.Text("data.dir"), err)
 	}
 	b.dataDir = dir
-	if b.dir, err = raftlog.OpenDir(dir); err != nil {
+	if b.dir, err = lockData(dir); err != nil {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			return fmt.Errorf("%w; make %s writable or choose another directory with --data", err, dir)
 		}
@@ -138,6 +138,20 @@ func (b *broker) openData(d disk) error {
 	}
 	b.watchSpace()
 	return nil
+}
+
+// lockWait is how long a start waits for the data directory of a process that is
+// on its way out: a killed one gives the lock back when its memory is gone.
+const lockWait = 3 * time.Second
+
+// lockData opens the data directory, waiting a little for one that is in use.
+func lockData(dir string) (*raftlog.DirFS, error) {
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(20 * time.Millisecond) {
+		d, err := raftlog.OpenDir(dir)
+		if !errors.Is(err, raftlog.ErrInUse) || time.Now().After(deadline) {
+			return d, err
+		}
+	}
 }
 
 // random is a number that no other process has drawn.

@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/net/admin"
+	"millrace/raftlog"
 )
 
 func client(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
@@ -237,6 +238,20 @@ func TestStartsThatAreRefusedSayWhatToDo(t *testing.T) {
 	if code != exitRefused || !strings.Contains(text, "node 1") || !strings.Contains(text, "node 7") {
 		t.Errorf("as another node: exit code %d\n%s", code, text)
 	}
+}
+
+func TestStartWaitsForTheLockOfAProcessOnItsWayOut(t *testing.T) {
+	dir := t.TempDir()
+	held, err := raftlog.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() {
+		if err := held.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	startProcess(t, dir).stop()
 }
 
 func TestSecondSignalStopsAtOnce(t *testing.T) {
