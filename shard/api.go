@@ -276,7 +276,10 @@ type Describe struct {
 	LogEnd        core.Offset
 	Leader        core.NodeID
 	Epoch         core.Term
-	Active        []ActiveProducer
+	// Serving says that this node leads and has committed an entry of its term:
+	// the bounds cover all that was ever acknowledged. Otherwise they may lag.
+	Serving bool
+	Active  []ActiveProducer
 }
 
 // ActiveProducer is one row of DescribeProducers (KIP-664).

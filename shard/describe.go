@@ -13,6 +13,7 @@ func (s *Shard) describe(r *Describe) {
 	}
 	r.SizeBytes, r.LogStart, r.LogEnd = p.log.SizeBytes(), p.log.LogStart(), p.log.NextOffset()
 	r.HighWatermark, r.Leader, r.Epoch = p.high, p.leader, p.term
+	r.Serving = p.serving
 	if r.Producers {
 		for pr := p.producers.oldest; pr != nil; pr = pr.newer {
 			last := pr.last()

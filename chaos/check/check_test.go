@@ -155,6 +155,24 @@ func TestLogCheckerNamesWhatIsWrong(t *testing.T) {
 			h.Polls[1].Invoke, h.Polls[1].End, h.Polls[1].Records = 6, 3, nil
 		}, ""},
 		{"the log start goes back", func(h *History) { h.Polls[0].LogStart = 1 }, KindNonmonotonic},
+		{"the log start told by a deletion goes back", func(h *History) {
+			h.Polls = append(h.Polls, &Poll{Span: span(10, 11), Reader: "admin", Part: p0, From: -1, LogStart: 3, End: -1})
+		}, KindNonmonotonic},
+		{"a log start above the high watermark", func(h *History) {
+			h.Polls = append(h.Polls, &Poll{Span: span(30, 31), Reader: "admin", Part: p0, From: -1, LogStart: 6, End: 5})
+		}, KindBounds},
+		{"a high watermark above the log end", func(h *History) {
+			h.Polls = append(h.Polls, &Poll{Span: span(30, 31), Reader: "admin", Part: p0, From: -1, LogStart: 0, End: 6, LogEnd: 5})
+		}, KindBounds},
+		{"an end below what was acknowledged, told by the one node", func(h *History) {
+			h.OneNode = true
+			h.Polls[0].End, h.Polls[0].Invoke, h.Polls[0].Records = 2, 6, h.Polls[0].Records[:2]
+			h.Polls[0].Return = 7
+		}, KindStaleEnd},
+		{"an end below what was acknowledged, told by one of several nodes", func(h *History) {
+			h.Polls[0].End, h.Polls[0].Invoke, h.Polls[0].Records = 2, 6, h.Polls[0].Records[:2]
+			h.Polls[0].Return = 7
+		}, ""},
 		{"deleted below the log start", func(h *History) {
 			h.Polls[2].LogStart, h.Polls[3].LogStart = 3, 3
 			h.Polls = slices.Delete(h.Polls, 2, 3)

@@ -84,7 +84,9 @@ type Poll struct {
 	From int64
 	// LogStart and End (high watermark) are what the answer told; -1: nothing.
 	LogStart, End int64
-	Records       []Record
+	// LogEnd is the offset after the last record, committed or not; 0: not told.
+	LogEnd  int64
+	Records []Record
 	// Sparse: the topic is compacted, offsets may be missing.
 	Sparse bool
 }
@@ -195,6 +197,9 @@ type History struct {
 	Owners    []Ownership
 	TopicOps  []*TopicOp
 	TopicSeen []TopicList
+	// OneNode says that all polls were answered by one node while it led: the end
+	// that it tells covers every acknowledgement that came before the question.
+	OneNode bool
 }
 
 // Recorder collects a History from several goroutines. Pointers that are handed
@@ -245,6 +250,8 @@ const (
 	KindHole          = "hole"                 // offsets missing from a read
 	KindNonmonotonic  = "nonmonotonic"         // high watermark or log start went back
 	KindBeyondEnd     = "beyond-end"           // read at or above the high watermark told with it
+	KindStaleEnd      = "stale-end"            // the end told is below what was acknowledged before
+	KindBounds        = "bounds"               // not log start <= high watermark <= log end
 	KindFalseDamage   = "false-damage"         // reported damaged though nothing was damaged
 	KindTwoOwners     = "two-owners"           // one partition, one generation, two members
 	KindOffsetLost    = "offset-lost"          // an acknowledged commit is not there

@@ -41,6 +41,9 @@ func Log(h *History) []Violation {
 	}
 	for _, p := range order {
 		parts[p].check(&l)
+		if h.OneNode {
+			parts[p].current(&l)
+		}
 	}
 	return l.out
 }
@@ -68,6 +71,7 @@ func (p *partLog) check(l *list) {
 	p.acknowledged(l)
 	p.ordered(l)
 	p.monotonic(l)
+	p.bounds(l)
 	for _, f := range p.finals {
 		p.complete(l, f)
 	}
@@ -247,6 +251,39 @@ func (p *partLog) monotonic(l *list) {
 		}
 		if poll.LogStart >= 0 && poll.LogStart < start {
 			l.add(KindNonmonotonic, p.part.String(), "%s was told of log start %d after it had been %d", poll.Reader, poll.LogStart, start)
+		}
+	}
+}
+
+// current: the end that a poll tells is not below what was acknowledged before it
+// was asked for.
+func (p *partLog) current(l *list) {
+	type fact struct{ at, end int64 }
+	var acks []fact
+	for _, s := range p.sends {
+		if s.Outcome == Acked && s.Durable && s.Base >= 0 {
+			acks = append(acks, fact{s.Return, s.Base + int64(len(s.Sums))})
+		}
+	}
+	slices.SortFunc(acks, func(a, b fact) int { return cmp.Compare(a.at, b.at) })
+	byInvoke := slices.Clone(p.polls)
+	slices.SortStableFunc(byInvoke, func(a, b *Poll) int { return cmp.Compare(a.Invoke, b.Invoke) })
+	end, i := int64(-1), 0
+	for _, poll := range byInvoke {
+		for ; i < len(acks) && acks[i].at < poll.Invoke; i++ {
+			end = max(end, acks[i].end)
+		}
+		if poll.End >= 0 && poll.End < end {
+			l.add(KindStaleEnd, p.part.String(), "%s was told of end %d after offset %d had been acknowledged", poll.Reader, poll.End, end-1)
+		}
+	}
+}
+
+// bounds: a poll's log start is not above its end, nor that above its log end.
+func (p *partLog) bounds(l *list) {
+	for _, poll := range p.polls {
+		if poll.LogStart >= 0 && poll.End >= 0 && poll.LogStart > poll.End || poll.LogEnd > 0 && poll.End > poll.LogEnd {
+			l.add(KindBounds, p.part.String(), "%s was told of log start %d, high watermark %d, log end %d", poll.Reader, poll.LogStart, poll.End, poll.LogEnd)
 		}
 	}
 }

@@ -37,6 +37,7 @@ func (s *Sim) startClients() {
 	}
 	s.after(s.between(500*core.Millisecond, 2*core.Second), s.topics.act)
 	s.after(200*core.Millisecond, s.look)
+	s.after(s.between(200*core.Millisecond, core.Second), s.askBounds)
 	s.startGroups()
 }
 
@@ -272,10 +273,8 @@ func (t *topics) configure(mt *meta.Topic, cb func(ok bool)) {
 func (t *topics) deleteRecords(mt *meta.Topic, cb func(ok bool)) {
 	s := t.s
 	p := partOf(mt, mt.Partitions[s.rng.IntN(len(mt.Partitions))])
-	// Describe answers without waiting for leadership: its bounds may lag behind.
-	d := &shard.Describe{Partition: p.id}
-	t.conn.send(p.id, 2*core.Second, func(*shardProc) (shard.Request, error) { return d, nil }, func(err error) {
-		if err != nil || d.Err != nil || d.HighWatermark == d.LogStart {
+	s.describe(t.conn, p, func(d *shard.Describe, err error) {
+		if err != nil || d.HighWatermark == d.LogStart {
 			cb(false)
 			return
 		}
@@ -291,7 +290,7 @@ func (t *topics) deleteRecords(mt *meta.Topic, cb func(ok bool)) {
 			if err == nil {
 				s.stats.RecordsDeleted++
 				s.trace("records of %v deleted below %d, log start %d", p.Part, q.Offset, q.LogStart)
-				s.mark(p, asked, q.LogStart, -1)
+				s.mark(p, asked, q.LogStart, -1, 0)
 				if q.Offset >= 0 && q.LogStart < q.Offset {
 					s.fail(fmt.Errorf("records of %v deleted below %d, and the log starts at %d", p.Part, q.Offset, q.LogStart))
 				}
@@ -303,10 +302,51 @@ func (t *topics) deleteRecords(mt *meta.Topic, cb func(ok bool)) {
 	})
 }
 
+// describe asks for a partition's bounds and records them. A node that does not
+// serve the partition yet answers too, and its bounds may lag behind; but start,
+// high watermark and end are in order whoever tells them.
+func (s *Sim) describe(c *conn, p part, cb func(d *shard.Describe, err error)) {
+	d, asked := &shard.Describe{Partition: p.id}, s.now
+	c.send(p.id, 2*core.Second, func(*shardProc) (shard.Request, error) { return d, nil }, func(err error) {
+		if err == nil {
+			err = d.Err
+		}
+		if err == nil && (d.LogStart > d.HighWatermark || d.HighWatermark > d.LogEnd) {
+			s.fail(fmt.Errorf("%v: log start %d, high watermark %d, log end %d", p.Part, d.LogStart, d.HighWatermark, d.LogEnd))
+			return
+		}
+		if err == nil && d.Serving {
+			s.stats.Described++
+			s.mark(p, asked, d.LogStart, d.HighWatermark, d.LogEnd)
+		}
+		cb(d, err)
+	})
+}
+
+// askBounds asks for the bounds of some partition now and then.
+func (s *Sim) askBounds() {
+	if s.ending {
+		return
+	}
+	again := func() { s.after(s.between(20*core.Millisecond, 600*core.Millisecond), s.askBounds) }
+	parts := s.parts()
+	if len(parts) == 0 {
+		again()
+		return
+	}
+	p := parts[s.rng.IntN(len(parts))]
+	s.describe(s.connect(), p, func(_ *shard.Describe, err error) {
+		if err != nil && !retriable(err) && !(isStorageFailed(err) && s.damageKnown()) {
+			s.fail(fmt.Errorf("describing %v: %w", p.Part, err))
+		}
+		again()
+	})
+}
+
 // mark records what an answer told of a log's bounds.
-func (s *Sim) mark(p part, asked core.Tick, start, end core.Offset) {
+func (s *Sim) mark(p part, asked core.Tick, start, high, end core.Offset) {
 	s.hist.Polls = append(s.hist.Polls, &check.Poll{
 		Span: check.Span{Invoke: int64(asked), Return: int64(s.now)}, Reader: "admin", Part: p.Part,
-		From: -1, LogStart: int64(start), End: int64(end),
+		From: -1, LogStart: int64(start), End: int64(high), LogEnd: int64(end),
 	})
 }

@@ -95,6 +95,13 @@ func (k *call) settle(err error) {
 		return
 	}
 	k.settled = true
+	if err == nil {
+		s := k.n.s
+		if rerr := k.req.Base().Err; isStorageFailed(rerr) && !s.damageKnown() {
+			s.fail(fmt.Errorf("%T is refused though nothing is damaged: %w", k.req, rerr))
+			return
+		}
+	}
 	if err == errTimeout {
 		k.n.s.stats.Timeouts++
 		k.cancel()

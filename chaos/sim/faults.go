@@ -143,7 +143,7 @@ func (s *Sim) repair() {
 // damageKnown says whether storage may be reported as damaged or failed: bits
 // have been flipped, or reads have failed so often that the log gave up on them.
 func (s *Sim) damageKnown() bool {
-	return s.p.kind == KindFlip && s.stats.FlipsMade > 0 || s.p.kind == KindEIO && s.disk.Stats.EIO > 0
+	return s.p.kind == KindFlip && s.stats.FlipsMade > 0 || s.p.kind == KindEIO && s.disk.Stats.EIO > 0 && !s.cured
 }
 
 // damaged records a report of damage.

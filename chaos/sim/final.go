@@ -34,10 +34,24 @@ func (s *Sim) settle() {
 		return
 	}
 	l := busy()
+	var stuck []*lane
+	for _, l := range s.lanes {
+		if !l.done && len(l.window) > 0 {
+			stuck = append(stuck, l)
+		}
+	}
 	for _, l := range s.lanes {
 		l.done = true // nothing is sent after the last crash
 	}
-	if l != nil && !s.damageKnown() {
+	if l != nil && s.damageKnown() {
+		for _, l := range stuck {
+			if !isStorageFailed(l.lastErr) {
+				s.fail(fmt.Errorf("hang: producer %d of %v has %d batches without an answer, and its partition is not reported as damaged: %v", l.id, l.part.Part, len(l.window), l.lastErr))
+				return
+			}
+			s.damaged(l.part, l.lastErr)
+		}
+	} else if l != nil {
 		s.fail(fmt.Errorf("hang: producer %d of %v still has %d batches without an answer after %ds of peace", l.id, l.part.Part, len(l.window), settleMax/core.Second))
 	}
 	if !s.up() || !s.node.registered {
@@ -73,11 +87,7 @@ func (s *Sim) finalReads() {
 
 // readFinally reads a partition once all that its log has is committed.
 func (s *Sim) readFinally(p part, done func()) {
-	d := &shard.Describe{Partition: p.id}
-	s.connect().send(p.id, 2*core.Second, func(*shardProc) (shard.Request, error) { return d, nil }, func(err error) {
-		if err == nil {
-			err = d.Err
-		}
+	s.describe(s.connect(), p, func(d *shard.Describe, err error) {
 		if err != nil && !retriable(err) {
 			s.fail(fmt.Errorf("describing %v: %w", p.Part, err))
 			return
@@ -87,7 +97,7 @@ func (s *Sim) readFinally(p part, done func()) {
 			done()
 			return
 		}
-		if err != nil || d.HighWatermark < d.LogEnd {
+		if err != nil || !d.Serving || d.HighWatermark < d.LogEnd {
 			s.after(20*core.Millisecond, func() { s.readFinally(p, done) })
 			return
 		}

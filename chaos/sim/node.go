@@ -32,6 +32,7 @@ type node struct {
 	jobs        []*poolJob
 	jobsRunning int
 	registered  bool
+	failing     bool // the journal has failed, and the process is to end
 }
 
 type shardProc struct {
@@ -169,6 +170,7 @@ func (p *shardProc) turn() {
 	for i := range events {
 		p.sh.Step(s.now, events[i], &p.out)
 	}
+	n.watchFailure() // the end of a flush job may have told
 	p.sh.Finish(s.now, &p.out)
 	out := &p.out
 	s.trace("shard %d turn: %v -> turn %v, %d jobs, %d done, timer %v", p.id, kindsOf(events), out.Turn != nil, len(out.Jobs), len(out.Done), out.NextTimer)
@@ -237,6 +239,7 @@ func (n *node) commitSoon() {
 	n.journalBusy = true
 	n.after(n.s.between(0, 150_000), "journal", func() {
 		turns := n.store.Journal().Commit()
+		n.watchFailure()
 		n.s.stats.Commits++
 		took := core.Tick(n.s.disk.TakeLatency()) * 1000
 		n.after(took, "journal", func() {
@@ -258,12 +261,30 @@ func (n *node) commitSoon() {
 	})
 }
 
+// failureHeardIn is how long a process may go on once its journal has failed: a
+// shard takes a turn every 250 ms, and loops and timers may be late.
+const failureHeardIn = 400 * core.Millisecond
+
+// watchFailure makes sure that the process ends soon after the device has failed
+// it, whoever found that out.
+func (n *node) watchFailure() {
+	if n.failing || n.store.Journal().Failed() == nil {
+		return
+	}
+	n.failing = true
+	n.s.trace("the journal has failed")
+	n.after(failureHeardIn, "watch", func() {
+		n.s.fail(fmt.Errorf("the journal failed %v ms ago and the process still runs: %w", failureHeardIn/core.Millisecond, n.store.Journal().Failed()))
+	})
+}
+
 // prepareLater runs the journal's background work for ever.
 func (n *node) prepareLater(d core.Tick) {
 	n.after(d, "prepare", func() {
 		more, err := n.store.Journal().Prepare()
 		took := core.Tick(n.s.disk.TakeLatency()) * 1000
 		if err != nil {
+			n.watchFailure()
 			n.s.trace("prepare: %v", err)
 			n.s.stats.PrepareErrors++
 		}

@@ -74,6 +74,7 @@ type lane struct {
 	// recovering: something failed; nothing new is sent until all that was on
 	// the way has come back, and then everything is sent again in order.
 	recovering bool
+	lastErr    error
 	pumpDue    bool
 	done       bool
 }
@@ -230,6 +231,7 @@ func (l *lane) transmit(b *batch) {
 func (l *lane) reply(b *batch, req *shard.Produce, err error) {
 	s := l.s
 	b.waiting = false
+	l.lastErr = err
 	s.trace("producer %d, records from %d: %v", l.id, b.send.First, cmp.Or(err, errNone))
 	switch {
 	case err == nil && l.acks == 0:

@@ -60,6 +60,7 @@ type Sim struct {
 	hist  check.History
 
 	ending   bool // the busy phase is over: no more faults
+	cured    bool // a process has started since the disk has become good
 	flips    []flip
 	tail     []written // the journal's last writes
 	topics   *topics
@@ -81,6 +82,7 @@ func Run(seed uint64, o Options) *Result {
 		hash: xxhash.New(),
 		pids: map[int64]bool{},
 	}
+	s.hist.OneNode = true
 	s.p = s.drawParams()
 	s.trace("seed %d: %v", seed, s.p)
 	s.disk = vdisk.New(vdisk.Options{
@@ -179,6 +181,7 @@ func (s *Sim) startNode() {
 			return
 		}
 		s.trace("started")
+		s.cured = s.ending
 	})
 }
 

@@ -20,7 +20,7 @@ type Stats struct {
 	Commits, Jobs, JobErrors, PrepareErrors int
 	SpaceLow, Stalls                        int
 	TopicsMade, TopicsDeleted, TopicsGrown  int
-	ConfigsSet, RecordsDeleted              int
+	ConfigsSet, RecordsDeleted, Described   int
 	Joins, Rebalances, OffsetCommits        int
 	FlipsMade, FlipsFound, FlipsHarmless    int
 	DamagedParts                            int
