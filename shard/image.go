@@ -177,6 +177,7 @@ func (s *Shard) breakPartition(p *partition, err error) {
 	s.abandon(p, fmt.Errorf("%w: %s: %v", core.ErrStorageFailed, p.name(), err))
 	p.leader, p.leading = core.NoNode, false
 	p.publish()
+	s.awaitDirty = true
 }
 
 // dropOrphans deletes logs whose topic was deleted while this node was down.

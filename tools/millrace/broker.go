@@ -44,6 +44,7 @@ type broker struct {
 	started time.Time
 	dir     *raftlog.DirFS
 	store   *raftlog.Store
+	damaged map[core.PartitionID]error // logs that are not served
 	kafka   *kafka.Server
 	srv     *listener.Server
 	admin   *admin.Server // nil when it is off
@@ -68,8 +69,9 @@ type broker struct {
 }
 
 // startBroker opens the data directory, makes shards and coordinators, binds the
-// sockets, registers the node and begins to accept clients. What it opened it
-// closes again when it fails; the error is for a person.
+// sockets, registers the node, waits for the elections it can decide alone and
+// begins to accept clients. What it opened it closes again when it fails; the
+// error is for a person.
 func startBroker(cfg *config.Config, d disk, log *slog.Logger) (_ *broker, err error) {
 	b := &broker{cfg: cfg, log: log, started: time.Now(), live: &live{base: cfg, node: core.NodeID(cfg.Int("node.id"))}}
 	defer func() {
@@ -98,6 +100,9 @@ func startBroker(cfg *config.Config, d disk, log *slog.Logger) (_ *broker, err e
 		return nil, fmt.Errorf("the event loops do not start: %w", err)
 	}
 	if err := b.register(); err != nil {
+		return nil, err
+	}
+	if err := b.awaitLeaders(leadersWait); err != nil {
 		return nil, err
 	}
 	b.srv.Accept()
@@ -130,7 +135,7 @@ func (b *broker) openData(d disk) error {
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
-	b.store = store
+	b.store, b.damaged = store, found.Damaged
 	b.log.Info("data directory recovered", "data", dir, "logs", found.Groups, "replayed_bytes", found.JournalBytes,
 		"torn_tail_bytes", found.TornTailBytes, "damaged", len(found.Damaged), "took", time.Since(began).Round(time.Millisecond))
 	for id, why := range found.Damaged {

@@ -16,8 +16,9 @@ import (
 )
 
 // failingDisk is the value of asMillrace for a broker whose syncs fail as soon
-// as a file called "fail" stands beside its data directory, and whose disk is
-// full while one called "full" does.
+// as a file called "fail" stands beside its data directory, whose disk is full
+// while one called "full" does and slow while one called "slow" does. With
+// "hasty" the start does not wait for leaders for long.
 const failingDisk = "failing-disk"
 
 type failingFS struct {
@@ -37,7 +38,7 @@ func (f failingFS) Open(name string) (raftlog.File, error) {
 
 func (f failingFS) Space() (free, total int64, err error) {
 	if free, total, err = f.FS.Space(); err == nil {
-		if _, full := os.Stat(filepath.Join(filepath.Dir(f.trigger), "full")); full == nil {
+		if standsBeside(f.trigger, "full") {
 			free = 0
 		}
 	}
@@ -53,12 +54,26 @@ func (f failingFile) Sync() error {
 	if _, err := os.Stat(f.trigger); err == nil {
 		return syscall.EIO
 	}
+	if standsBeside(f.trigger, "slow") {
+		time.Sleep(slowSync)
+	}
 	return f.File.Sync()
+}
+
+const slowSync = 300 * time.Millisecond
+
+// standsBeside says whether a file with that name stands beside another one.
+func standsBeside(file, name string) bool {
+	_, err := os.Stat(filepath.Join(filepath.Dir(file), name))
+	return err == nil
 }
 
 // serveOnFailingDisk takes the arguments of `millrace serve --data DIR`.
 func serveOnFailingDisk(args []string) int {
 	dir := args[2]
+	if standsBeside(dir, "hasty") {
+		leadersWait = slowSync / 10
+	}
 	cfg, err := config.Load(config.Input{Flags: []config.Assignment{
 		{Name: "data.dir", Value: dir}, {Name: "listeners", Value: "PLAINTEXT://127.0.0.1:0"}, {Name: "admin.listen", Value: "127.0.0.1:0"},
 	}})
