@@ -37,8 +37,7 @@ func (m *Machine) expireGroups(ids []string) {
 }
 
 // expired lists the tombstones that are due in a group (KIP-211): of its offsets,
-// those of topics that were deleted and made again included, and of the group
-// itself once it is empty and has none left.
+// those of topics that were deleted included, and of the group itself once it is empty and has none left.
 func (m *Machine) expired(id string) []core.Record {
 	s, g := m.saved[id], m.groups[id]
 	if s == nil {

@@ -17,6 +17,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		nil,
 		{offset: 5, leaderEpoch: 2, metadata: "m", commitMs: 1000, expireMs: -1},
 		{offset: 5, leaderEpoch: 2, metadata: "m", commitMs: 1000, expireMs: -1, topicID: core.TopicID{1}},
+		{offset: 5, leaderEpoch: 2, metadata: "m", commitMs: 1000, expireMs: -1, topicID: core.TopicID{1}, image: 12345},
 		{offset: 5, leaderEpoch: -1, commitMs: 1000, expireMs: 2000},
 	} {
 		r := encodeOffset("group", at, c)

@@ -18,8 +18,11 @@ const (
 	offsetValueVersion = 4 // topic ID in a tagged field
 	offsetValueExpires = 1 // the one with an expiry of its own
 	offsetValueNoID    = 3
-	groupKeyVersion    = 2
-	groupValueVersion  = 3
+	// offsetImageTag is a tagged field of our own in an offset's value: the Version
+	// of the metadata that knew the topic when the offset was committed, a uvarint.
+	offsetImageTag    = 10000
+	groupKeyVersion   = 2
+	groupValueVersion = 3
 )
 
 var errFormat = errors.New("malformed")
@@ -38,7 +41,8 @@ type committed struct {
 	commitMs    int64
 	expireMs    int64 // own expiry (OffsetCommit v2 to v4), or -1
 	topicID     core.TopicID
-	bytes       int64 // in the log
+	image       uint64 // Version of the metadata that had the topic then; 0: not known
+	bytes       int64  // in the log
 }
 
 // decodedRecord is one record of the log; metadata is nil for an offset.
@@ -67,6 +71,9 @@ func encodeOffset(group string, at topicPartition, c *committed) core.Record {
 	}
 	v.Offset, v.LeaderEpoch, v.Metadata = c.offset, c.leaderEpoch, c.metadata
 	v.CommitTimestamp, v.ExpireTimestamp, v.TopicID = c.commitMs, c.expireMs, c.topicID
+	if c.image > 0 {
+		v.UnknownTags.Set(offsetImageTag, binary.AppendUvarint(nil, c.image))
+	}
 	r.Value = v.AppendTo(nil)
 	return r
 }
@@ -115,6 +122,12 @@ func decodeOffset(r core.Record) (d decodedRecord, err error) {
 	if v.Version == offsetValueExpires {
 		d.offset.expireMs = v.ExpireTimestamp
 	}
+	v.UnknownTags.Each(func(tag uint32, b []byte) {
+		// What does not decode counts as not known: the offset is kept.
+		if image, n := binary.Uvarint(b); tag == offsetImageTag && n == len(b) && n > 0 {
+			d.offset.image = image
+		}
+	})
 	return d, nil
 }
 

@@ -88,7 +88,7 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 				e = refused
 			}
 			if e == nil {
-				r := m.commitRecord(req, topic, p)
+				r := m.commitRecord(im, req, topic, p)
 				at := topicPartition{topic.Name, p.Partition}
 				if s == nil || s.offsets[at] == nil {
 					count++
@@ -137,8 +137,8 @@ func (m *Machine) checkOffset(t *meta.Topic, version int16, p *kmsg.OffsetCommit
 	return nil
 }
 
-func (m *Machine) commitRecord(req *kmsg.OffsetCommitRequest, t *meta.Topic, p *kmsg.OffsetCommitRequestTopicPartition) core.Record {
-	c := committed{offset: p.Offset, leaderEpoch: p.LeaderEpoch, commitMs: m.now.Millis(), expireMs: -1, topicID: t.ID}
+func (m *Machine) commitRecord(im *meta.Image, req *kmsg.OffsetCommitRequest, t *meta.Topic, p *kmsg.OffsetCommitRequestTopicPartition) core.Record {
+	c := committed{offset: p.Offset, leaderEpoch: p.LeaderEpoch, commitMs: m.now.Millis(), expireMs: -1, topicID: t.ID, image: im.Version}
 	if p.Metadata != nil {
 		c.metadata = *p.Metadata
 	}
@@ -152,7 +152,7 @@ func (m *Machine) commitRecord(req *kmsg.OffsetCommitRequest, t *meta.Topic, p *
 }
 
 // lookup finds a committed offset; nil if there is none. One that was committed
-// for an earlier topic of the same name does not count.
+// for a topic that has been deleted does not count.
 func (m *Machine) lookup(im *meta.Image, group string, at topicPartition) *committed {
 	s := m.saved[group]
 	if s == nil {
@@ -165,10 +165,21 @@ func (m *Machine) lookup(im *meta.Image, group string, at topicPartition) *commi
 	return c
 }
 
-// stale says that the topic has been deleted and made again since.
+// stale says for certain that the topic for which the offset was committed has
+// been deleted since. An image that lacks the topic proves that only if it is not
+// older than the one that had it: a new leader may still be behind. Versions are
+// those of the controller's log, the same on every node, and IDs are never used
+// again. Of an offset that does not tell the image, another topic of the same
+// name is proof; one that does not tell the ID either is kept.
 func (c *committed) stale(im *meta.Image, topic string) bool {
+	switch {
+	case c.topicID == core.TopicID{}:
+		return false
+	case c.image > 0:
+		return im.Version >= c.image && im.TopicByID(c.topicID) == nil
+	}
 	t := im.Topic(topic)
-	return t != nil && c.topicID != core.TopicID{} && c.topicID != t.ID
+	return t != nil && c.topicID != t.ID
 }
 
 // sortedOffsets lists what a group has committed, by topic and partition.
@@ -348,7 +359,8 @@ func (m *Machine) writeBatches(records []core.Record, cmd *core.Command) {
 }
 
 // topicsDeleted removes the offsets of topics that are gone. Those of a topic
-// that has been made again under the name stay.
+// that has been made again under the name stay. What it is not told of goes with
+// the next look for expired offsets.
 func (m *Machine) topicsDeleted(cmd *core.Command, req meta.TopicsDeleted) {
 	gone := make(map[string]bool, len(req.Names))
 	for _, name := range req.Names {
@@ -359,7 +371,8 @@ func (m *Machine) topicsDeleted(cmd *core.Command, req meta.TopicsDeleted) {
 	for _, id := range m.savedIDs() {
 		s := m.saved[id]
 		for _, at := range s.sortedOffsets() {
-			if c := s.offsets[at]; gone[at.topic] && (im.Topic(at.topic) == nil || c.stale(im, at.topic)) {
+			c := s.offsets[at]
+			if gone[at.topic] && (c.stale(im, at.topic) || im.Topic(at.topic) == nil && im.Version >= c.image) {
 				records = append(records, encodeOffset(id, at, nil))
 			}
 		}

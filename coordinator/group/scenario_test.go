@@ -35,7 +35,7 @@ func TestScenarios(t *testing.T) {
 }
 
 func runScenario(t *testing.T, path string) {
-	s := &scenario{names: map[string]string{}, ids: map[string]string{}}
+	s := &scenario{names: map[string]string{}, ids: map[string]string{}, images: map[string]*meta.Image{}}
 	s.new(t, nil)
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 		s.h.t = t
@@ -54,6 +54,8 @@ type scenario struct {
 	names map[string]string // member ID to tag
 	ids   map[string]string // tag to member ID
 	lines []string
+	// images are states of the metadata, by name.
+	images map[string]*meta.Image
 }
 
 func (s *scenario) new(t *testing.T, d *datadriven.TestData) {
@@ -198,6 +200,14 @@ func (s *scenario) control(a args, tag string) {
 		s.h.topic(a.str("name"), int(a.num("partitions", 1)))
 	case "drop-topic":
 		s.h.im = s.h.im.WithoutTopic(a.str("name"))
+		s.h.im.Version++
+	case "image": // keep the metadata of now under a name, or go back to it
+		switch name := a.str("name"); {
+		case a.HasArg("keep"):
+			s.images[name] = s.h.im
+		default:
+			s.h.im = s.images[name]
+		}
 	case "topics-deleted":
 		s.h.send(tag, meta.TopicsDeleted{Names: a.list("names")}, core.ClientInfo{})
 	case "advance":

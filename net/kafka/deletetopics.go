@@ -35,7 +35,7 @@ func serveDeleteTopics(r *Request) {
 }
 
 // forgetOffsets tells all coordinators that topics are gone. One that cannot be
-// told keeps the offsets until they expire.
+// told finds out when it next looks for expired offsets.
 func (r *Request) forgetOffsets(topics []string, done func()) {
 	var parts = r.allCoordinators()
 	if len(topics) == 0 {
@@ -45,7 +45,7 @@ func (r *Request) forgetOffsets(topics []string, done func()) {
 	for _, p := range parts {
 		r.Coordinator(p, meta.TopicsDeleted{Names: topics}, func(_ any, err error) {
 			if err != nil && !elsewhere(err) {
-				r.Options().Logf("offsets of deleted topics %v stay in one partition of %s until they expire: %v", topics, offsetsTopic, err)
+				r.Options().Logf("offsets of deleted topics %v stay in one partition of %s until its next look for expired offsets: %v", topics, offsetsTopic, err)
 			}
 			one()
 		})
