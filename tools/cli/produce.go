@@ -137,6 +137,16 @@ func (f *produceFlags) check(cmd *cobra.Command) (*producing, error) {
 	return p, p.options(cmd.Flags().Changed("idempotent"))
 }
 
+// batchMax is how large batches may get. A broker takes none above the topic's
+// max.message.bytes, and only who asks for longer records has raised that.
+func batchMax(recordMax int) int {
+	const defaultMaxMessageBytes = 1048588
+	if recordMax <= 1<<20 {
+		return defaultMaxMessageBytes
+	}
+	return recordMax + 64<<10
+}
+
 func (p *producing) options(idempotentGiven bool) error {
 	codec, ok := codecs[strings.ToLower(p.compression)]
 	if !ok {
@@ -162,7 +172,7 @@ func (p *producing) options(idempotentGiven bool) error {
 	}
 	p.kopts = []kgo.Opt{
 		kgo.RequiredAcks(acks), kgo.ProducerBatchCompression(codec),
-		kgo.ProducerBatchMaxBytes(int32(max(p.recordMax, 1<<20) + 64<<10)),
+		kgo.ProducerBatchMaxBytes(int32(batchMax(p.recordMax))),
 		kgo.BrokerMaxWriteBytes(int32(max(p.recordMax+1<<20, 100<<20))),
 		kgo.MaxBufferedBytes(max(64<<20, 2*p.recordMax)),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
