@@ -367,7 +367,7 @@ func TestDeleteTopicsTellsTheCoordinators(t *testing.T) {
 	if told != 4 || resp.Topics[0].ErrorCode != 0 {
 		t.Errorf("%d coordinators were told; answer %+v", told, resp.Topics[0])
 	}
-	if len(b.logged) != 1 || !strings.Contains(b.logged[0], "until they expire") {
+	if len(b.logged) != 1 || !strings.Contains(b.logged[0], "until its next look") {
 		t.Errorf("logged %q", b.logged)
 	}
 }
