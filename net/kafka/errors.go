@@ -61,12 +61,17 @@ const (
 // errorCodes is the one mapping from sentinels to Kafka's error codes. Where an
 // error is the broker's state and not the client's fault, the code is one that
 // clients retry.
+//
+// Who asks a partition that has no leader gets what Kafka's brokers answer when
+// they do not lead it, for Produce, Fetch, ListOffsets and the like: clients look
+// the leader up again. Only metadata says LEADER_NOT_AVAILABLE. A log that is
+// not served because it is damaged answers as one in Kafka's offline directories.
 var errorCodes = []struct {
 	err  error
 	code int16
 }{
 	{core.ErrNotLeader, codeNotLeaderOrFollower},
-	{core.ErrNoLeader, codeLeaderNotAvailable},
+	{core.ErrNoLeader, codeNotLeaderOrFollower},
 	{core.ErrUnknownPartition, codeUnknownTopicOrPartition},
 	{core.ErrUnknownTopicID, codeUnknownTopicID},
 	{core.ErrOffsetOutOfRange, codeOffsetOutOfRange},
@@ -110,10 +115,13 @@ func ErrorCode(err error) int16 {
 // CoordinatorErrorCode is ErrorCode for the APIs of groups and transactions,
 // whose clients look the coordinator up again.
 func CoordinatorErrorCode(err error) int16 {
+	if errors.Is(err, core.ErrNoLeader) {
+		return codeCoordinatorNotAvailable
+	}
 	switch code := ErrorCode(err); code {
 	case codeNotLeaderOrFollower:
 		return codeNotCoordinator
-	case codeLeaderNotAvailable, codeUnknownTopicOrPartition, codeStorageError, codeRequestTimedOut:
+	case codeUnknownTopicOrPartition, codeStorageError, codeRequestTimedOut:
 		return codeCoordinatorNotAvailable
 	default:
 		return code
@@ -123,7 +131,7 @@ func CoordinatorErrorCode(err error) int16 {
 // ControllerErrorCode is ErrorCode for changes that the controller decides.
 func ControllerErrorCode(err error) int16 {
 	switch code := ErrorCode(err); code {
-	case codeNotLeaderOrFollower, codeLeaderNotAvailable:
+	case codeNotLeaderOrFollower:
 		return codeNotController
 	default:
 		return code

@@ -64,7 +64,7 @@ func (p *producerIDs) answered(reply any, err error) {
 	p.waiting = nil
 	if err != nil {
 		code := ErrorCode(err)
-		if code == codeNotLeaderOrFollower || code == codeLeaderNotAvailable {
+		if code == codeNotLeaderOrFollower {
 			code = codeCoordinatorNotAvailable // looked up again by every client
 		}
 		for _, r := range waiting {
