@@ -10,6 +10,10 @@ import (
 // flushJobBytes bounds what one flush Job writes.
 const flushJobBytes = 16 << 20
 
+// errReadBack says that a Job could not read what the log has: that concerns one
+// log, where a write or a sync that fails ends the trust in the device.
+var errReadBack = errors.New("reading back")
+
 // flushWork is a Job that moves committed entries from the journal to segments.
 // It writes data, then index rows, each synced; the group state that refers to
 // both joins a later turn.
@@ -221,7 +225,7 @@ func (sw *segmentWriter) begin(pos int64) error {
 		return nil
 	}
 	if err := readFull(sw.f, sw.buf[:BlockBytes], sw.from); err != nil {
-		return fmt.Errorf("reading the last block: %w", err)
+		return fmt.Errorf("%w: the last block: %w", errReadBack, err)
 	}
 	return nil
 }
@@ -236,7 +240,7 @@ func (sw *segmentWriter) copy(r *fileReader, ps []piece) error {
 			part = ps
 		}
 		if err := r.read(part, sw.buf[sw.n:sw.n+k]); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errReadBack, err)
 		}
 		sw.n, done = sw.n+k, done+k
 		if sw.n == len(sw.buf) {
@@ -273,7 +277,7 @@ func (w *flushWork) writeRows(s *Store, f File, g *flushSegment) error {
 	if row%indexBlockRows != 0 {
 		blocks = buf[:BlockBytes]
 		if err := readFull(f, blocks, from); err != nil {
-			return fmt.Errorf("reading the last block of the index: %w", err)
+			return fmt.Errorf("%w: the last block of the index: %w", errReadBack, err)
 		}
 	}
 	for i := range g.rows {
@@ -310,10 +314,16 @@ func (w *flushWork) finish(j *Job) {
 		l.set.markDue(l)
 		return
 	}
+	if errors.Is(j.Err, errReadBack) {
+		l.readFailed(j.Err)
+		l.set.markDue(l)
+		return
+	}
 	if j.Err != nil {
 		l.set.store.journal.fail(j.Err)
 		return
 	}
+	l.readTries = 0
 	l.flushed, l.flushedOffset = w.flushed, w.flushedOffset
 	l.pendingBytes -= w.bytes
 	if n := len(w.segs); n > 0 {

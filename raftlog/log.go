@@ -79,10 +79,11 @@ type Log struct {
 	stateDone uint64 // of the newest state durable
 
 	rewrite *rewriteBufs // payloads read back for re-appending
-	// rewriteAt is when a rewrite may be tried, rewriteTries how many have failed.
-	rewriteAt    core.Tick
-	rewriteTries int
-	headers      *headerTable // of recovered batches, until ScanHeaders
+	// retryAt is when a flush or a rewrite may be tried, readTries how many in a
+	// row could not read what the log has.
+	retryAt   core.Tick
+	readTries int
+	headers   *headerTable // of recovered batches, until ScanHeaders
 
 	// Flags.
 	dirty, due, closed, tombstoned, removing bool

@@ -14,10 +14,10 @@ const (
 	scanEvery       = 5 * core.Second
 	maintainIdle    = core.Second
 	maintainBusy    = 20 * core.Millisecond
-	// A rewrite that cannot read the journal is tried again, because a failed read
-	// may pass; after so many in a row the log counts as damaged.
-	rewriteRetry    = 500 * core.Millisecond
-	rewriteTriesMax = 10
+	// A flush or a rewrite that cannot read what the log has is tried again, because
+	// a failed read may pass; after so many in a row the log counts as damaged.
+	readRetry    = 500 * core.Millisecond
+	readTriesMax = 10
 )
 
 // Maintain hands out flush, roll, index and removal Jobs that are due: under
@@ -100,6 +100,10 @@ func (l *Log) maintain(pressure uint32) *Job {
 		return nil
 	}
 	l.trim()
+	if l.set.now < l.retryAt {
+		l.set.markDue(l)
+		return nil
+	}
 	pinned := l.pin != 0 && l.pin <= pressure && !l.statePending()
 	small := l.pendingBytes <= rewriteBytesMax
 	if l.pendingBytes >= l.cfg.FlushBytesMax || pinned && !small {
@@ -110,7 +114,7 @@ func (l *Log) maintain(pressure uint32) *Job {
 			return j
 		}
 	}
-	if pinned && l.set.now >= l.rewriteAt {
+	if pinned {
 		return l.startRewrite()
 	}
 	return nil

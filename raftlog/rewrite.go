@@ -50,7 +50,7 @@ func (l *Log) startRewrite() *Job {
 		if m.length > 0 {
 			w.pieces = l.addPieces(w.pieces, &w.pins, m)
 		}
-		w.want = append(w.want, rewriteWant{int(m.length), len(w.pieces) - at, m.term})
+		w.want = append(w.want, rewriteWant{wantBatch{m.baseOffset, m.nextOffset(), int(m.length), len(w.pieces) - at, m.term}, m.isBatch()})
 	}
 	return &Job{Log: l, work: w}
 }
@@ -71,9 +71,10 @@ type rewriteWork struct {
 	out    []arena.Buf
 }
 
+// rewriteWant is what an entry that is read back must look like.
 type rewriteWant struct {
-	length, pieces int
-	term           core.Term
+	wantBatch
+	batch bool
 }
 
 func (w *rewriteWork) run(*Job) (err error) {
@@ -90,6 +91,12 @@ func (w *rewriteWork) run(*Job) (err error) {
 			at += ps[0].n
 			ps = ps[1:]
 		}
+		// Damage must not be given a new checksum of the journal's.
+		if want.batch {
+			if err := verifyBatch(w.l.id, buf, &want.wantBatch); err != nil {
+				return err
+			}
+		}
 		w.out = append(w.out, arena.Foreign(buf))
 	}
 	return nil
@@ -103,14 +110,10 @@ func (w *rewriteWork) finish(j *Job) {
 		return
 	}
 	if j.Err != nil {
-		l.rewriteAt = l.set.now + rewriteRetry
-		if l.rewriteTries++; l.rewriteTries >= rewriteTriesMax {
-			l.damaged = j.Err
-			l.markState()
-		}
+		l.readFailed(j.Err)
 		return
 	}
-	l.rewriteTries = 0
+	l.readTries = 0
 	// Entries may have been replaced or evicted meanwhile; then the next call of
 	// Maintain begins again.
 	n := core.Index(len(w.out))
@@ -127,4 +130,14 @@ func (w *rewriteWork) finish(j *Job) {
 	l.busy = true
 	l.rewrite = &rewriteBufs{first: w.from, bufs: w.out}
 	l.rewriteFrom(w.from)
+}
+
+// readFailed notes that what the log has could not be read. It is tried again
+// later; after readTriesMax in a row the log counts as damaged.
+func (l *Log) readFailed(err error) {
+	l.retryAt = l.set.now + readRetry
+	if l.readTries++; l.readTries >= readTriesMax {
+		l.damaged = damagedAt(l.id, "%v", err)
+		l.markState()
+	}
 }

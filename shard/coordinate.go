@@ -41,6 +41,7 @@ type host struct {
 	led      bool        // Lead has been called in this term
 	reading  bool        // a job reads the log
 	tries    int         // reads that have failed in a row
+	retryAt  core.Tick   // no read before
 	queue    []hostItem
 	timer    timer
 	// sizedAt is the partition's committedBytes at the last LogSize.
@@ -215,7 +216,7 @@ func (s *Shard) hostSize(h *host) {
 // leads its machine when nothing is left.
 func (s *Shard) hostLoad(h *host) {
 	p := h.p
-	for read := 0; !h.led && !h.reading && p.broken == nil && !s.stopping; {
+	for read := 0; !h.led && !h.reading && p.broken == nil && !s.stopping && s.now >= h.retryAt; {
 		h.replayed = max(h.replayed, p.log.LogStart())
 		if h.replayed >= p.high {
 			if p.serving {
@@ -259,7 +260,8 @@ func (s *Shard) onHostJob(h *host, job *raftlog.Job) {
 			return
 		}
 		s.opts.Logf("%s cannot be read and is tried again: %v", h.p.name(), job.Err)
-		s.timers.set(&h.timer, h, s.now+hostReadRetry)
+		h.retryAt = s.now + hostReadRetry
+		s.timers.set(&h.timer, h, h.retryAt)
 	default:
 		h.tries = 0
 		s.hostReplay(h, job.Read)

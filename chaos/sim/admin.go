@@ -162,7 +162,7 @@ func (t *topics) await(n *node, applied *meta.Applied, cb func(err error)) {
 		}
 	}
 	t.conn.send(target, 5*core.Second, func(*shardProc) (shard.Request, error) {
-		q.Deadline = s.now + 3*core.Second
+		q.Deadline = n.clock() + 3*core.Second
 		return q, nil
 	}, func(err error) {
 		if err == nil {

@@ -26,7 +26,23 @@ func (s *Sim) planFaults() {
 		s.after(s.between(500*core.Millisecond, 3*core.Second), s.fill)
 	case KindEIO:
 		s.after(s.between(500*core.Millisecond, 3*core.Second), s.breakDisk)
+	case KindFlip:
+		if s.p.misdirect == 0 {
+			s.after(s.between(500*core.Millisecond, 6*core.Second), s.flipRunning)
+		}
 	}
+}
+
+// flipRunning damages a stored byte under the running process.
+func (s *Sim) flipRunning() {
+	if s.ending {
+		return
+	}
+	made := s.stats.FlipsMade
+	if s.flip(); s.stats.FlipsMade > made {
+		s.stats.FlipsRunning++
+	}
+	s.after(s.between(500*core.Millisecond, 6*core.Second), s.flipRunning)
 }
 
 // fill leaves little or no space for a while.
@@ -88,6 +104,37 @@ func (s *Sim) noteWrite(name string, off, n int64) {
 	}
 }
 
+// noteMisdirected makes the damage known: what was meant to be there is not, and
+// something else is overwritten.
+func (s *Sim) noteMisdirected(name string, off, to, n int64) {
+	s.trace("%d bytes for %s [%d, ...) go to %d", n, name, off, to)
+	s.hist.Flips = append(s.hist.Flips, check.Flip{At: int64(s.now), Where: fmt.Sprintf("%s byte %d, misdirected to %d", name, off, to)})
+	if strings.Contains(name, "journal") {
+		s.astray = append(s.astray, written{name, off, off + n}, written{name, to, to + n})
+	}
+}
+
+// undecidable says whether a journal write that went astray, or what it has
+// overwritten, is among the journal's last: a crash makes that look like a tail
+// that was never written, and no reader of one disk can tell the two apart.
+func (s *Sim) undecidable() bool {
+	for _, a := range s.astray {
+		for _, w := range s.tail {
+			if a.name == w.name && a.from < w.to && w.from < a.to {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// endUndecided ends a history of which nothing more can be asked.
+func (s *Sim) endUndecided(why string) {
+	s.trace("the history ends: %s", why)
+	s.stats.Undecidable++
+	s.over = true
+}
+
 type written struct {
 	name     string
 	from, to int64
@@ -97,7 +144,14 @@ const tailWrites = 6
 
 // whileDown damages stored bytes between a crash and the next start.
 func (s *Sim) whileDown() {
-	if s.p.kind != KindFlip || s.ending || s.chance(0.5) || len(s.flips) > 0 {
+	if s.p.kind == KindFlip && s.p.misdirect == 0 && !s.ending && s.chance(0.5) {
+		s.flip()
+	}
+}
+
+// flip damages one stored bit, where none is damaged.
+func (s *Sim) flip() {
+	if len(s.flips) > 0 {
 		return
 	}
 	files := s.disk.Files()
@@ -143,7 +197,7 @@ func (s *Sim) repair() {
 // damageKnown says whether storage may be reported as damaged or failed: bits
 // have been flipped, or reads have failed so often that the log gave up on them.
 func (s *Sim) damageKnown() bool {
-	return s.p.kind == KindFlip && s.stats.FlipsMade > 0 || s.p.kind == KindEIO && s.disk.Stats.EIO > 0 && !s.cured
+	return s.p.kind == KindFlip && s.stats.FlipsMade+s.disk.Stats.Misdirected > 0 || s.p.kind == KindEIO && s.disk.Stats.EIO > 0 && !s.cured
 }
 
 // damaged records a report of damage.

@@ -30,7 +30,7 @@ func (s *Sim) settle() {
 		patience = 5 * core.Second // damaged partitions answer nobody
 	}
 	s.runUntil(s.now+patience, func() bool { return s.up() && s.node.registered && busy() == nil })
-	if s.failure != nil {
+	if s.failure != nil || s.over {
 		return
 	}
 	l := busy()
@@ -54,15 +54,32 @@ func (s *Sim) settle() {
 	} else if l != nil {
 		s.fail(fmt.Errorf("hang: producer %d of %v still has %d batches without an answer after %ds of peace", l.id, l.part.Part, len(l.window), settleMax/core.Second))
 	}
+	if s.metadataDamaged() {
+		return
+	}
 	if !s.up() || !s.node.registered {
 		s.fail(fmt.Errorf("hang: the node is not up after %ds of peace", settleMax/core.Second))
 	}
 }
 
+// metadataDamaged says that the node is up and reports its metadata as damaged,
+// where there is damage: then nothing is served, and nothing can be read.
+func (s *Sim) metadataDamaged() bool {
+	if s.p.kind != KindFlip || !s.damageKnown() || s.node == nil || s.node.dead || s.node.registered || !isStorageFailed(s.node.refusal) {
+		return false
+	}
+	s.trace("the metadata is damaged: %v", s.node.refusal)
+	s.stats.MetadataDamaged++
+	return true
+}
+
 // finalReads reads everything that there is after the last start.
 func (s *Sim) finalReads() {
 	s.runUntil(s.now+settleMax, func() bool { return s.up() && s.node.registered })
-	if s.failure != nil {
+	if s.failure != nil || s.over {
+		return
+	}
+	if s.metadataDamaged() {
 		return
 	}
 	if !s.up() || !s.node.registered {
@@ -77,6 +94,9 @@ func (s *Sim) finalReads() {
 	}
 	groups := s.finalOffsets()
 	s.runUntil(s.now+settleMax, func() bool { return left == 0 && groups() })
+	if s.over {
+		return
+	}
 	if s.failure == nil && left > 0 {
 		s.fail(fmt.Errorf("hang: %d of %d partitions could not be read to their end within %ds", left, len(parts), settleMax/core.Second))
 	}

@@ -32,7 +32,9 @@ type node struct {
 	jobs        []*poolJob
 	jobsRunning int
 	registered  bool
-	failing     bool // the journal has failed, and the process is to end
+	refusal     error     // of the last attempt to register
+	skew        core.Tick // of the process's clock; it never shrinks
+	failing     bool      // the journal has failed, and the process is to end
 }
 
 type shardProc struct {
@@ -86,10 +88,39 @@ func (n *node) via(l *link, d core.Tick, what string, f func()) {
 	n.s.via(l, d, func() { n.process(what, f) })
 }
 
+// clock is what the process takes for the time: the wall clock of its start, and
+// from then on a clock that never goes back.
+func (n *node) clock() core.Tick { return n.s.now + n.skew }
+
+const (
+	skewMax  = 6 * 3600 * core.Second // of the wall clock at a start, either way
+	pauseMax = 3 * 3600 * core.Second
+)
+
+// pauses lets the process find hours gone by, once in a while, as one that was
+// stopped or whose machine slept does.
+func (n *node) pauses() {
+	n.after(n.s.between(core.Second, 20*core.Second), "pause", func() {
+		n.skew += n.s.between(60*core.Second, pauseMax)
+		n.s.stats.ClockJumps++
+		n.s.trace("the process has missed time: its clock is %d s ahead", n.skew/core.Second)
+		for _, p := range n.shards {
+			p.timerSeq++ // the armed one would be late
+			p.timerAt = 0
+			p.post(shard.Event{Kind: shard.EventTimer})
+		}
+	})
+}
+
 // start makes the process on what the disk holds. It returns the error that
 // makes the process refuse to start.
 func (n *node) start() error {
 	s := n.s
+	if s.p.clockJumps {
+		n.skew = s.between(-skewMax, skewMax)
+		s.stats.ClockJumps++
+		n.pauses()
+	}
 	opts := raftlog.Options{
 		ShardCount: s.p.shards, JournalFileBytes: s.p.journalFile, JournalSpare: s.p.journalSpare,
 		DirectBytes: s.p.directBytes, ReserveBytes: reserveBytes, InstanceID: s.seed + 1,
@@ -140,10 +171,11 @@ func (n *node) register() {
 	cmd := meta.RegisterBroker{Broker: meta.Broker{ID: nodeID, Host: "sim", Port: 9092}}
 	n.s.command(core.MetadataPartition, cmd, 5*core.Second, func(reply any, err error) {
 		if err != nil && !n.dead {
+			n.refusal = err
 			n.after(50*core.Millisecond, "register", n.register)
 			return
 		}
-		n.registered = err == nil
+		n.registered, n.refusal = err == nil, err
 	})
 }
 
@@ -168,10 +200,10 @@ func (p *shardProc) turn() {
 	events := p.inbox
 	p.inbox = nil
 	for i := range events {
-		p.sh.Step(s.now, events[i], &p.out)
+		p.sh.Step(n.clock(), events[i], &p.out)
 	}
 	n.watchFailure() // the end of a flush job may have told
-	p.sh.Finish(s.now, &p.out)
+	p.sh.Finish(n.clock(), &p.out)
 	out := &p.out
 	s.trace("shard %d turn: %v -> turn %v, %d jobs, %d done, timer %v", p.id, kindsOf(events), out.Turn != nil, len(out.Jobs), len(out.Done), out.NextTimer)
 	if out.Fatal != nil {
@@ -210,7 +242,7 @@ func (p *shardProc) setTimer(at core.Tick) {
 	}
 	seq := p.timerSeq
 	// Timers are never early and often late.
-	p.n.after(at-p.n.s.now+p.n.s.between(0, 2*core.Millisecond), "timer", func() {
+	p.n.after(at-p.n.clock()+p.n.s.between(0, 2*core.Millisecond), "timer", func() {
 		if seq == p.timerSeq {
 			p.timerAt = 0
 			p.post(shard.Event{Kind: shard.EventTimer})

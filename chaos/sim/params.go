@@ -51,6 +51,8 @@ type params struct {
 	segmentMs    int64
 	flushBytes   int64
 	stall        float64
+	clockJumps   bool    // the wall clock is hours off at each start, and processes miss time
+	misdirect    float64 // of writes, in flip histories
 	topics       int
 	lanes        int
 	batches      int // of all lanes, about
@@ -84,6 +86,10 @@ func (s *Sim) drawParams() params {
 	if r.IntN(3) == 0 {
 		p.stall = 0.01
 	}
+	p.clockJumps = r.IntN(4) == 0
+	if p.kind == KindFlip && r.IntN(3) == 0 {
+		p.misdirect = []float64{0.002, 0.01}[r.IntN(2)]
+	}
 	if p.kind == KindMemory {
 		p.arenaBytes = pick(1, 1, 2, 3) << 20
 		p.lanes += 3
@@ -93,9 +99,9 @@ func (s *Sim) drawParams() params {
 }
 
 func (p params) String() string {
-	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d",
+	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d clockJumps=%v misdirect=%v",
 		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.journalFile>>10, p.journalSpare,
-		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.batches, p.consumers, p.groups)
+		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.batches, p.consumers, p.groups, p.clockJumps, p.misdirect)
 }
 
 // topicConfig makes a topic's settings small enough for everything to happen

@@ -46,8 +46,8 @@ func (r *reader) poll() {
 		}},
 		MinBytes: 1 + s.rng.IntN(3000), MaxBytes: 1 << 20,
 	}
-	r.conn.send(r.part.id, r.waitMax+2*core.Second, func(*shardProc) (shard.Request, error) {
-		f.Deadline = s.now + r.waitMax
+	r.conn.send(r.part.id, r.waitMax+2*core.Second, func(p *shardProc) (shard.Request, error) {
+		f.Deadline = p.n.clock() + r.waitMax
 		return f, nil
 	}, func(err error) {
 		if err == nil {

@@ -47,7 +47,7 @@ func (s *Sim) via(l *link, d core.Tick, f func()) {
 
 // runUntil takes events in order until the moment end, or until stop says so.
 func (s *Sim) runUntil(end core.Tick, stop func() bool) {
-	for len(s.events) > 0 && s.events[0].at <= end && s.failure == nil {
+	for len(s.events) > 0 && s.events[0].at <= end && s.failure == nil && !s.over {
 		e := heap.Pop(&s.events).(event)
 		s.now = e.at
 		s.stats.Steps++

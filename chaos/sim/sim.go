@@ -59,10 +59,12 @@ type Sim struct {
 	stats Stats
 	hist  check.History
 
+	over     bool // nothing more can be judged
 	ending   bool // the busy phase is over: no more faults
 	cured    bool // a process has started since the disk has become good
 	flips    []flip
 	tail     []written // the journal's last writes
+	astray   []written // where journal writes were misdirected from and to
 	topics   *topics
 	lanes    []*lane
 	readers  []*reader
@@ -95,10 +97,11 @@ func Run(seed uint64, o Options) *Result {
 		}
 	}
 	s.disk.OnWrite = s.noteWrite
+	s.disk.OnMisdirect = s.noteMisdirected
 	s.calmDisk()
 	s.play()
 	r := &Result{Seed: seed, Params: s.p.String(), Kind: s.p.kind, Err: s.failure}
-	if s.failure == nil {
+	if s.failure == nil && !s.over {
 		r.Violations = check.All(&s.hist)
 	}
 	s.stats.VirtualNs = int64(s.now - 1_750_000_000*core.Second)
@@ -115,7 +118,7 @@ func (s *Sim) play() {
 	s.planCrashes()
 	s.planFaults()
 	s.runUntil(s.now+s.p.duration, nil)
-	if s.failure != nil {
+	if s.failure != nil || s.over {
 		return
 	}
 	s.trace("the busy phase ends")
@@ -129,7 +132,7 @@ func (s *Sim) play() {
 		s.kill()
 	}
 	s.settle()
-	if s.failure != nil {
+	if s.failure != nil || s.over || s.metadataDamaged() {
 		return
 	}
 	s.trace("last crash")
@@ -161,6 +164,9 @@ func (s *Sim) p2seed(i int) uint64 { return s.seed*31 + uint64(i) + uint64(s.sta
 // calmDisk makes the disk behave, with its usual latencies.
 func (s *Sim) calmDisk() {
 	s.disk.Faults = vdisk.Faults{WriteUs: 20, SyncUs: 150}
+	if !s.ending {
+		s.disk.Faults.Misdirect = s.p.misdirect
+	}
 	if s.p.stall > 0 && !s.ending {
 		s.disk.Faults.Stall, s.disk.Faults.StallUs = s.p.stall, 300_000
 	}
@@ -195,6 +201,8 @@ func (s *Sim) refusedStart(err error) {
 		s.kill()
 	case s.p.kind == KindEIO && !s.ending:
 		s.crash(vdisk.Sampled(s.rng))
+	case s.p.kind == KindFlip && s.disk.Stats.Misdirected > 0:
+		s.endUndecided("a process refuses the damaged disk, which nobody can repair")
 	case s.p.kind == KindFlip && len(s.flips) > 0:
 		s.stats.FlipsFound++
 		s.repair()
@@ -225,6 +233,10 @@ func (s *Sim) ended() {
 	n := s.node
 	n.dead = true
 	s.stats.Crashes++
+	if s.undecidable() {
+		s.endUndecided("one of the journal's last writes went astray before a crash")
+		return
+	}
 	n.store = nil
 	calls := n.calls
 	n.calls = nil

@@ -23,7 +23,9 @@ type Stats struct {
 	ConfigsSet, RecordsDeleted, Described   int
 	Joins, Rebalances, OffsetCommits        int
 	FlipsMade, FlipsFound, FlipsHarmless    int
-	DamagedParts                            int
+	FlipsRunning, Undecidable               int
+	MetadataDamaged                         int
+	DamagedParts, ClockJumps                int
 	TornTails                               int
 	Final                                   int // records in final reads
 

@@ -58,7 +58,9 @@ type Disk struct {
 	// Trace, when set, is told of every mutation and sync.
 	Trace func(point int, op string)
 	// OnWrite, when set, is told of every write before it happens.
-	OnWrite func(name string, off, n int64)
+	// OnMisdirect is told of a write of n bytes for off that went to another place.
+	OnMisdirect func(name string, off, to, n int64)
+	OnWrite     func(name string, off, n int64)
 
 	root    *tree
 	durable *tree

@@ -241,7 +241,11 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	if d.roll(d.Faults.Misdirect) && f.ino.size() > int64(len(p)) {
 		d.Stats.Misdirected++
 		blocks := (f.ino.size() - int64(len(p))) / raftlog.BlockBytes
-		off = d.opts.Rand.Int64N(blocks+1) * raftlog.BlockBytes
+		to := d.opts.Rand.Int64N(blocks+1) * raftlog.BlockBytes
+		if d.OnMisdirect != nil {
+			d.OnMisdirect(f.name, off, to, int64(len(p)))
+		}
+		off = to
 	}
 	f.ino.write(p, off)
 	return len(p), nil
