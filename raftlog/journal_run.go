@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,6 +64,15 @@ func (j *Journal) Run(ctx context.Context, done func([]*Turn)) {
 
 func (j *Journal) prepareLoop(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
+	defer func() {
+		if v := recover(); v != nil {
+			what, fatal := core.FatalText(v)
+			if !fatal {
+				panic(v)
+			}
+			j.fail(errors.New(what))
+		}
+	}()
 	tick := time.NewTicker(idleCheck)
 	defer tick.Stop()
 	for {

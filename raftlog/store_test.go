@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,6 +148,37 @@ func TestRunBesideClose(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatal("Run goes on after Close")
 		}
+	}
+}
+
+// panickingFS does so as soon as a file is to be made.
+type panickingFS struct {
+	FS
+	now atomic.Bool
+}
+
+func (f *panickingFS) Create(name string) (File, error) {
+	if f.now.Load() {
+		panic("FATAL: the test says so")
+	}
+	return f.FS.Create(name)
+}
+
+func TestAFatalPanicWhilePreparingFailsTheJournal(t *testing.T) {
+	fs := &panickingFS{FS: testFS(t, "directory")}
+	ts := openStore(t, fs, Options{})
+	fs.now.Store(true)
+	go ts.s.Journal().Run(context.Background(), func([]*Turn) {})
+	for end := time.Now().Add(10 * time.Second); ts.s.Journal().Failed() == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the journal goes on without its preparer")
+		}
+	}
+	if err := ts.s.Journal().Failed(); !errors.Is(err, core.ErrStorageFailed) || !strings.Contains(err.Error(), "the test says so") {
+		t.Errorf("failed with %v", err)
+	}
+	if err := ts.s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -33,6 +33,7 @@ type plainOpen struct {
 
 // OnOpen implements gnet.EventHandler.
 func (e *events) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+	defer e.srv.guard()
 	switch ctx := c.Context().(type) {
 	case *doorbell:
 		ctx.loop <- c
@@ -50,6 +51,7 @@ func (e *events) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 
 // OnTraffic implements gnet.EventHandler.
 func (e *events) OnTraffic(c gnet.Conn) gnet.Action {
+	defer e.srv.guard()
 	p, ok := c.Context().(*plain)
 	if !ok {
 		return gnet.None
@@ -68,6 +70,7 @@ func (e *events) OnTraffic(c gnet.Conn) gnet.Action {
 
 // OnClose implements gnet.EventHandler.
 func (e *events) OnClose(c gnet.Conn, _ error) gnet.Action {
+	defer e.srv.guard()
 	if p, ok := c.Context().(*plain); ok {
 		p.s.loop.enter()
 		p.ended()

@@ -391,6 +391,38 @@ func TestPinnedLoopsServe(t *testing.T) {
 	}
 }
 
+// panickingShard does so at every event.
+type panickingShard struct {
+	echoShard
+	text string
+}
+
+func (s *panickingShard) Step(core.Tick, shard.Event, *shard.Effects) { panic(s.text) }
+
+func TestFatalPanicsOfALoopAreTold(t *testing.T) {
+	for text, want := range map[string]string{"FATAL: a record does not decode": "a record does not decode", "BUG: we erred": ""} {
+		o := DefaultOptions()
+		o.Logf = func(string, ...any) {}
+		told := ""
+		o.Fatal = func(what string) { told = what }
+		l := newServer(o).loops[0]
+		l.armed.Store(true) // nobody runs the loop
+		l.shard = &panickingShard{text: text}
+		l.inbox.force(message{kind: msgRequest})
+		func() {
+			defer func() {
+				if v := recover(); v != text {
+					t.Errorf("%q went on as %v", text, v)
+				}
+			}()
+			l.Run(t.Context())
+		}()
+		if told != want {
+			t.Errorf("%q: told %q, want %q", text, told, want)
+		}
+	}
+}
+
 func FuzzFraming(f *testing.F) {
 	f.Add(request(opEcho, 1, []byte("hello")), byte(3))
 	f.Add(append(request(opEcho, 1, nil), 0, 0, 0, 8, 0, 18), byte(1))

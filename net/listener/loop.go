@@ -180,6 +180,7 @@ func (l *Loop) arm() { l.wake() }
 
 // Run implements gnet.Runnable: it is the end of a turn.
 func (l *Loop) Run(context.Context) error {
+	defer l.srv.guard()
 	l.armed.Store(false)
 	l.enter()
 	l.drainInbox()

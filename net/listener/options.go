@@ -68,6 +68,11 @@ type Options struct {
 	Shards  int
 	Pin     Pin
 
+	// Fatal is called on the goroutine of a FATAL panic, in a loop, the journal or a
+	// job, with what failed. It ends the process. Without it such a panic goes on
+	// like every other.
+	Fatal func(what string)
+
 	// Store is the data directory; the Server runs its journal and jobs and does
 	// not close it.
 	Store *raftlog.Store

@@ -34,9 +34,10 @@ func newPool(workers int) *pool {
 	return p
 }
 
-func (p *pool) start() {
+// start runs the goroutines; guard is deferred on each.
+func (p *pool) start(guard func()) {
 	for range p.workers {
-		p.done.Go(p.work)
+		p.done.Go(func() { defer guard(); p.work() })
 	}
 }
 

@@ -136,7 +136,7 @@ func (srv *Server) Start() error {
 		return err
 	}
 	go srv.timekeeper.run()
-	srv.pool.start()
+	srv.pool.start(srv.guard)
 	srv.startStorage()
 	for _, l := range srv.loops {
 		l.force(message{kind: msgFunc, fn: l.begin})
@@ -152,6 +152,20 @@ func (srv *Server) Accept() {
 }
 
 const readBufferBytes = 64 << 10
+
+// guard is deferred where a goroutine begins or a loop is entered. A FATAL panic
+// ends the process with one line; any other goes on from here, and its trace has
+// the frames that led to it.
+func (srv *Server) guard() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if what, fatal := core.FatalText(v); fatal && srv.opts.Fatal != nil {
+		srv.opts.Fatal(what)
+	}
+	panic(v)
+}
 
 // begin is a loop's first turn.
 func (l *Loop) begin() {

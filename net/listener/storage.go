@@ -30,9 +30,10 @@ func (srv *Server) startStorage() {
 	srv.cancel = cancel
 	go func() {
 		defer close(srv.journalDone)
+		defer srv.guard()
 		srv.journal.Run(ctx, srv.persisted)
 	}()
-	srv.background.Go(func() { srv.watchSpace(ctx) })
+	srv.background.Go(func() { defer srv.guard(); srv.watchSpace(ctx) })
 	for _, c := range srv.certs {
 		srv.background.Go(func() { c.watch(ctx) })
 	}

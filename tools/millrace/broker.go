@@ -184,6 +184,7 @@ func (b *broker) makeServer() error {
 	b.coordinators = make([]coordinators, shardCount(b.cfg))
 	lo := listenerOptions(b.cfg, b.logf)
 	lo.Store, lo.Kafka = b.store, b.kafka
+	lo.Fatal = func(what string) { cannotGoOn(b.log, what) }
 	lo.SendPeers = func(core.ShardID, []shard.PeerSend) { panic("BUG: a node without peers sends to one") }
 	lo.Shard = shard.Options{
 		Node: b.live.node,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/core/config"
@@ -17,8 +18,9 @@ import (
 
 // failingDisk is the value of asMillrace for a broker whose syncs fail as soon
 // as a file called "fail" stands beside its data directory, whose disk is full
-// while one called "full" does and slow while one called "slow" does. With
-// "hasty" the start does not wait for leaders for long.
+// while one called "full" does and slow while one called "slow" does, and whose
+// syncs panic with what one called "panic" says. With "hasty" the start does not
+// wait for leaders for long.
 const failingDisk = "failing-disk"
 
 type failingFS struct {
@@ -56,6 +58,9 @@ func (f failingFile) Sync() error {
 	}
 	if standsBeside(f.trigger, "slow") {
 		time.Sleep(slowSync)
+	}
+	if text, err := os.ReadFile(filepath.Join(filepath.Dir(f.trigger), "panic")); err == nil {
+		panic(string(text))
 	}
 	return f.File.Sync()
 }
@@ -173,5 +178,45 @@ func TestAFullDiskIsLoggedOnceForEachChange(t *testing.T) {
 	}
 	if len(said) != 4 || !strings.Contains(said[0], "full") || !strings.Contains(said[1], "space again") {
 		t.Errorf("four changes are told by:\n%s", strings.Join(said, "\n"))
+	}
+}
+
+// TestFatalPanicsEndTheProcessWithOneLine: in the journal while it runs, and on
+// the main goroutine while it starts. A fault of the program shows its trace.
+func TestFatalPanicsEndTheProcessWithOneLine(t *testing.T) {
+	t.Setenv(asMillrace, failingDisk)
+	for _, text := range []string{"FATAL: the test says so", "BUG: the test says so"} {
+		dir := filepath.Join(t.TempDir(), "data")
+		p := startProcess(t, dir)
+		cl := client(t, p.kafka, kgo.RecordDeliveryTimeout(time.Second))
+		if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "panic"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// It gets no answer.
+		cl.Ping(within(t, 5*time.Second))
+		kadm.NewClient(cl).CreateTopics(within(t, 3*time.Second), 1, 1, nil, "t")
+		code := p.wait()
+		checkEnd(t, text, p.stderr(), code)
+		if strings.HasPrefix(text, "FATAL") {
+			said, code := refusedStart(t, nil, "--data", dir)
+			checkEnd(t, text, said, code)
+		}
+	}
+}
+
+func checkEnd(t *testing.T, text, said string, code int) {
+	t.Helper()
+	lines := 0
+	for _, line := range strings.Split(said, "\n") {
+		if strings.Contains(line, "the test says so") {
+			lines++
+		}
+	}
+	fatal := strings.HasPrefix(text, "FATAL")
+	if code != exitFatal || lines == 0 || fatal && lines != 1 {
+		t.Errorf("%s: exit code %d, %d lines tell it:\n%s", text, code, lines, said)
+	}
+	if trace := strings.Contains(said, "goroutine ") && strings.Contains(said, "failingFile"); trace == fatal {
+		t.Errorf("%s: a trace to the panic: %v\n%s", text, trace, said)
 	}
 }

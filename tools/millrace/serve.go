@@ -132,6 +132,15 @@ func serve(cfg *config.Config, d disk, stdout, stderr io.Writer) error {
 	limitMemory(cfg)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: logLevel(cfg)}))
 
+	defer func() {
+		if v := recover(); v != nil {
+			if what, fatal := core.FatalText(v); fatal {
+				cannotGoOn(log, what)
+			}
+			panic(v)
+		}
+	}()
+
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -172,6 +181,13 @@ func storageFailed(log *slog.Logger, err error) error {
 	const what = "the storage failed: the broker stops now, and a restart recovers all that was acknowledged"
 	log.Error(what, "error", err)
 	return &cli.Error{Code: exitFatal, What: what, Err: err}
+}
+
+// cannotGoOn ends the process where it met what it must not go on with: a record
+// that does not decode, no memory for I/O. Called on any goroutine.
+func cannotGoOn(log *slog.Logger, what string) {
+	log.Error("the broker cannot go on and stops now: restart it, which recovers all that was acknowledged; if it stops here again, keep a copy of the data directory and report this line", "error", what)
+	os.Exit(exitFatal)
 }
 
 // watchSignals closes stopping at the first signal and ends the process at the
