@@ -262,6 +262,7 @@ func (sw *segmentWriter) flush() error {
 	if _, err := sw.f.WriteAt(sw.buf[:size], sw.from); err != nil {
 		return err
 	}
+	sw.s.wrote(size)
 	sw.n = 0
 	sw.from += int64(size)
 	return nil
@@ -299,6 +300,7 @@ func (w *flushWork) writeRows(s *Store, f File, g *flushSegment) error {
 		row++
 	}
 	_, err := f.WriteAt(blocks, from)
+	s.wrote(len(blocks))
 	return err
 }
 

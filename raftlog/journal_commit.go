@@ -218,6 +218,9 @@ func (j *Journal) writeFrame() error {
 	j.oldest.Store(h.Oldest)
 	j.commits.Add(1)
 	j.written.Add(uint64(size))
+	if w.cur.growing {
+		j.store.wrote(int(size))
+	}
 	copy(w.prev[1:], w.prev[:])
 	w.prev[0] = w.groups
 	return nil

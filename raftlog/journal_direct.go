@@ -99,6 +99,7 @@ func (d *directWriter) extent(j *Journal, tl *turnLog, x *turnExtent) error {
 		if _, err := f.f.WriteAt(part, from); err != nil {
 			return err
 		}
+		j.store.wrote(len(part))
 		from, skip, n = from+int64(len(part)), skip+int64(len(part)), n-int64(len(part))
 	}
 	f.dirty = true

@@ -89,6 +89,7 @@ func (j *Journal) fillFile(jf *jfile, prewrite int64) error {
 		if _, err := jf.f.WriteAt(buf[:n], off); err != nil {
 			return err
 		}
+		j.store.wrote(int(n))
 		off += n
 		if j.closing.Load() {
 			break // an unfinished file is removed by the next Open
@@ -130,7 +131,7 @@ func (j *Journal) prepareOne() (bool, error) {
 		if free {
 			return true, j.retire(files[0], true)
 		}
-		if low && j.store.freeBytes.Load() < j.fileMax+j.store.opts.ReserveBytes {
+		if !j.store.roomForFile() {
 			return false, nil
 		}
 		jf, err := j.createFile(j.fileMax)

@@ -24,10 +24,10 @@ type Store struct {
 	lost     []lostFrames
 
 	// Atomic.
-	space     atomic.Int32
-	freeBytes atomic.Int64
-	refused   atomic.Bool // a write found the device full since space was last OK
-	noFlush   atomic.Bool // a write found the device full since the last look
+	space    atomic.Int32
+	unlooked atomic.Int64 // bytes that took space since the last look at the free space
+	refused  atomic.Bool  // a write found the device full since space was last OK
+	noFlush  atomic.Bool  // a write found the device full since the last look
 }
 
 // SpaceState is how full the device is.
@@ -56,18 +56,33 @@ func (s *Store) NodeID() core.NodeID { return s.identity.Node }
 // the device full and in CheckSpace.
 func (s *Store) SpaceState() SpaceState { return SpaceState(s.space.Load()) }
 
+// lookEvery is after how many bytes written the free space is looked at: a small
+// part of the reserve, which a fast producer would use up between two seconds.
+func (s *Store) lookEvery() int64 { return max(s.opts.ReserveBytes/16, lookBytesMin) }
+
+// lookBytesMin keeps looks rare beside the writes that they follow.
+const lookBytesMin = 4 << 20
+
+// wrote is told of writes that may have taken space from the file system, before
+// their sync; those to pre-written journal files take none. Blocks at times.
+func (s *Store) wrote(n int) {
+	if s.unlooked.Add(int64(n)) >= s.lookEvery() {
+		s.CheckSpace()
+	}
+}
+
 // CheckSpace asks the file system, and lets the journal see to what it has put
-// off; called about once a second off the loops. After the device was full,
+// off; called about once a second off the loops, and by those who write. After the device was full,
 // space counts as back when a journal file fits beside the reserve.
 func (s *Store) CheckSpace() SpaceState {
 	defer s.journal.kick()
 	defer s.journal.kickPrepare()
+	s.unlooked.Store(0)
 	free, _, err := s.fs.Space()
 	if err != nil {
 		s.opts.Logf("asking for the free space: %v", err)
 		return s.SpaceState()
 	}
-	s.freeBytes.Store(free)
 	if free >= 2*flushJobBytes {
 		s.noFlush.Store(false) // flushing is how the journal gets smaller
 	}
@@ -82,6 +97,23 @@ func (s *Store) CheckSpace() SpaceState {
 	s.refused.Store(false)
 	s.setSpace(SpaceOK, fmt.Sprintf("%d bytes are free", free))
 	return SpaceOK
+}
+
+// roomForFile says whether another journal file fits beside the reserve. Where it
+// does not, appends of clients are refused from now on: the rest of the file in
+// use is for what goes on when the disk is full.
+func (s *Store) roomForFile() bool {
+	free, _, err := s.fs.Space()
+	if err != nil {
+		s.opts.Logf("asking for the free space: %v", err)
+		return true // the write will tell
+	}
+	need := s.opts.ReserveBytes + s.opts.JournalFileBytes
+	if free >= need {
+		return true
+	}
+	s.setSpace(SpaceLow, fmt.Sprintf("%d bytes are free, %d must be for another journal file", free, need))
+	return false
 }
 
 // noteNoSpace is told of every write that found the device full.

@@ -39,6 +39,7 @@ const (
 	fillDiskBytes = 2 << 30
 	fillLeft      = 400 << 20 // free space once the other files on the disk are there
 	fillTopic     = 80 << 20
+	reserveBytes  = 256 << 20 // default of disk.reserve.bytes
 )
 
 func fillOne(ctx context.Context, o options, name, kind string, env []string) (err error) {
@@ -57,6 +58,9 @@ func fillOne(ctx context.Context, o options, name, kind string, env []string) (e
 	}
 	defer b.Kill()
 	f := &filling{shrunk: map[string]bool{}, o: o, disk: d, broker: b, ballast: filepath.Join(d.at, "other-files")}
+	if o.peer == "millrace" && len(env) == 0 {
+		f.reserve = reserveBytes
+	}
 	if err := f.run(ctx); err != nil {
 		return fmt.Errorf("%w\nlog %s", err, b.LogPath())
 	}
@@ -70,6 +74,7 @@ type filling struct {
 	disk    *disk
 	broker  peers.Broker
 	ballast string
+	reserve int64 // bytes that the broker wants free; 0: none, or unknown
 
 	l    *load
 	cl   *kgo.Client // tries each record once
@@ -201,12 +206,23 @@ func (f *filling) others() error {
 }
 
 // one sends one record of 60 KB and waits for its answer.
-func (f *filling) one(t topicSpec) error {
-	answer := make(chan error, 1)
+func (f *filling) one(t topicSpec) error { return f.several(t, 1) }
+
+// several sends n records of 60 KB at once and waits for all answers; it returns
+// the last error.
+func (f *filling) several(t topicSpec, n int) (err error) {
+	answers := make(chan error, n)
 	p := producer{id: 1, topic: t}
-	f.l.send(f.cl, p, check.Key{Producer: 1, Seq: f.seq}, int32(f.seq)%t.partitions, 60_000, func(err error) { answer <- err })
-	f.seq++
-	return <-answer
+	for range n {
+		f.l.send(f.cl, p, check.Key{Producer: 1, Seq: f.seq}, int32(f.seq)%t.partitions, 60_000, func(err error) { answers <- err })
+		f.seq++
+	}
+	for range n {
+		if e := <-answers; e != nil {
+			err = e
+		}
+	}
+	return err
 }
 
 func (f *filling) fill(ctx context.Context, t topicSpec, bytes int) error {
@@ -220,7 +236,10 @@ func (f *filling) fill(ctx context.Context, t topicSpec, bytes int) error {
 
 var aboutSpace = regexp.MustCompile(`(?i)full|space|ENOSPC`)
 
-const refusedInARow = 200
+const (
+	refusedInARow = 200
+	burstRecords  = 64
+)
 
 // untilRefused produces until the broker says no many times in a row, each time
 // in a way that tells clients to try again, with one line about it in its log.
@@ -230,11 +249,12 @@ func (f *filling) untilRefused(ctx context.Context) error {
 		return err
 	}
 	row, kinds := 0, map[string]int{}
+	burst := burstRecords // as fast as it goes, until the first refusal
 	for end := time.Now().Add(2 * time.Minute); row < refusedInARow; {
 		if time.Now().After(end) {
 			return fmt.Errorf("not refused for good within two minutes (answers %v)", kinds)
 		}
-		err := f.one(f.keep)
+		err := f.several(f.keep, burst)
 		var code *kerr.Error
 		switch {
 		case ctx.Err() != nil:
@@ -244,6 +264,7 @@ func (f *filling) untilRefused(ctx context.Context) error {
 		case errors.As(err, &code) && kerr.IsRetriable(err) && code != kerr.RequestTimedOut:
 			row++
 			kinds[code.Message]++
+			burst = 1
 		default:
 			return fmt.Errorf("refused by %w, which does not tell a client to try again", err)
 		}
@@ -261,7 +282,9 @@ func (f *filling) untilRefused(ctx context.Context) error {
 	if f.o.peer == "millrace" && (said == 0 || said > 5 || len(after)-len(before) > 50) {
 		return fmt.Errorf("%d refusals gave %d log lines, %d of them about space; want one clear line", row, len(after)-len(before), said)
 	}
-	f.fullFree, err = f.disk.free()
+	if f.fullFree, err = f.disk.free(); err == nil && f.reserve > 0 && f.fullFree < f.reserve*3/4 {
+		err = fmt.Errorf("%d MiB were free when the broker refused: it has run through its reserve of %d MiB", f.fullFree>>20, f.reserve>>20)
+	}
 	fmt.Printf("  refusals %v with %d MiB free, %d log lines about it\n", kinds, f.fullFree>>20, said)
 	return err
 }
