@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,6 +40,30 @@ type options struct {
 	dir           string
 	fs            string
 	expectLoss    bool
+	settings      settings // of the broker
+}
+
+// settings are NAME=VALUE arguments.
+type settings []string
+
+// String implements flag.Value.
+func (s *settings) String() string { return strings.Join(*s, " ") }
+
+// Set implements flag.Value.
+func (s *settings) Set(kv string) error {
+	if !strings.Contains(kv, "=") {
+		return fmt.Errorf("%q is not NAME=VALUE", kv)
+	}
+	*s = append(*s, kv)
+	return nil
+}
+
+// args are the flags of `millrace serve` for them.
+func (s settings) args() (args []string) {
+	for _, kv := range s {
+		args = append(args, "--set", kv)
+	}
+	return args
 }
 
 func main() {
@@ -77,6 +102,7 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&o.dir, "dir", filepath.Join(root, "build", "chaos"), "folder for data, logs and file-system images")
 	f.StringVar(&o.fs, "fs", "tmpfs,ext4", "fulldisk: file systems to fill")
 	f.BoolVar(&o.expectLoss, "expect-loss", false, "succeed only if the checker finds a lost record (to prove that it can, on a broker that acknowledges before syncing)")
+	f.Var(&o.settings, "set", "setting of the millrace broker, as `NAME=VALUE`; may be repeated")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -98,7 +124,7 @@ func (o options) newBroker(dir, data string, env ...string) (peers.Broker, error
 	case "millrace":
 		// With the default delay a group would never form between two faults.
 		env = append(env, "MILLRACE_GROUP_INITIAL_REBALANCE_DELAY_MS=0")
-		return peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir, Data: data, Env: env})
+		return peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir, Data: data, Args: o.settings.args(), Env: env})
 	case "kafka":
 		return peers.NewKafka(peers.KafkaOptions{Dir: dir, Data: data, HeapMB: 512})
 	}

@@ -69,7 +69,27 @@ func (t *tormentor) start(ctx context.Context) error {
 	defer cancel()
 	took, err := t.broker.Start(ctx)
 	t.startLongest = max(t.startLongest, took)
+	if took > startLong && t.o.peer == "millrace" {
+		fmt.Printf("a start took %.1f s: %s\n", took.Seconds(), t.recovery())
+	}
 	return err
+}
+
+// startLong is a start worth a line.
+const startLong = 2 * time.Second
+
+// recovery is what the broker last said of its recovery.
+func (t *tormentor) recovery() (said string) {
+	b, err := os.ReadFile(t.broker.LogPath())
+	if err != nil {
+		return err.Error()
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, "data directory recovered") {
+			said = strings.TrimSpace(line)
+		}
+	}
+	return said
 }
 
 // fault crashes the broker, which must be running until then, and starts it.
