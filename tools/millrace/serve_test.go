@@ -238,6 +238,15 @@ func TestStartsThatAreRefusedSayWhatToDo(t *testing.T) {
 	if code != exitRefused || !strings.Contains(text, "node 1") || !strings.Contains(text, "node 7") {
 		t.Errorf("as another node: exit code %d\n%s", code, text)
 	}
+
+	for name, meta := range map[string]string{"shorter than": "", "another version": strings.Repeat("x", 4096)} {
+		if err := os.WriteFile(filepath.Join(dir, "millrace.meta"), []byte(meta), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text, code := refusedStart(t, nil, append([]string{"--data", dir}, free...)...); code != exitRefused || !strings.Contains(text, name) || !strings.Contains(text, dir) {
+			t.Errorf("millrace.meta of %d bytes: exit code %d\n%s", len(meta), code, text)
+		}
+	}
 }
 
 func TestStartWaitsForTheLockOfAProcessOnItsWayOut(t *testing.T) {
