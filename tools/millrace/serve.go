@@ -143,7 +143,8 @@ func serve(cfg *config.Config, d disk, stdout, stderr io.Writer) error {
 
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	// Never undone: with the default handling back, a second signal between the
+	// end of the stop and the exit would kill the process with a signal's status.
 
 	var started atomic.Bool
 	stopping := make(chan struct{})

@@ -276,6 +276,25 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	}
 }
 
+// Signals that keep coming, also while the process is about to exit, never change
+// how it ends.
+func TestSignalsDuringTheExitDoNotKill(t *testing.T) {
+	p := startProcess(t, t.TempDir())
+	ended := make(chan int, 1)
+	go func() { ended <- p.wait() }()
+	for {
+		p.cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case code := <-ended:
+			if code != 0 && code != exitAtOnce {
+				t.Errorf("exit code %d", code)
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
 func TestStopAnswersWhoWaitsAndIsQuick(t *testing.T) {
 	p := startProcess(t, t.TempDir(), "--set", "group.initial.rebalance.delay.ms=60000")
 	cl := client(t, p.kafka)
