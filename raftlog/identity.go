@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -85,7 +86,9 @@ func loadIdentity(fs FS) (id identity, found bool, err error) {
 	defer f.Close()
 	block := AlignedBuf(BlockBytes)
 	defer freeAligned(block)
-	if err := readFull(f, block, 0); err != nil {
+	if err := readFull(f, block, 0); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return id, false, fmt.Errorf("%s is damaged: it is shorter than %d bytes", identityName, BlockBytes)
+	} else if err != nil {
 		return id, false, fmt.Errorf("reading %s: %w", identityName, err)
 	}
 	id, err = decodeIdentity(block)

@@ -132,7 +132,12 @@ func (b *broker) openData(d disk) error {
 	n := shardCount(b.cfg)
 	began := time.Now()
 	store, found, err := raftlog.Open(timedFS{d(b.dir), &b.disk}, storeOptions(b.cfg, random(), b.logf), func(p core.PartitionID) core.ShardID { return core.ShardOf(p, n) })
-	if err != nil {
+	switch {
+	case errors.Is(err, raftlog.ErrOtherNode):
+		return fmt.Errorf("data directory %s: %w; set node.id to the number it was made with, or choose another directory with --data", dir, err)
+	case errors.Is(err, raftlog.ErrOtherVersion):
+		return fmt.Errorf("data directory %s: %w; choose another directory with --data if it is not one of Millrace's", dir, err)
+	case err != nil:
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	b.store, b.damaged = store, found.Damaged

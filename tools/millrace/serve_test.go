@@ -235,7 +235,7 @@ func TestStartsThatAreRefusedSayWhatToDo(t *testing.T) {
 	p.stop()
 
 	text, code := refusedStart(t, nil, append([]string{"--data", dir, "--set", "node.id=7"}, free...)...)
-	if code != exitRefused || !strings.Contains(text, "node 1") || !strings.Contains(text, "node 7") {
+	if code != exitRefused || !strings.Contains(text, "node 1") || !strings.Contains(text, "node 7") || !strings.Contains(text, "node.id") {
 		t.Errorf("as another node: exit code %d\n%s", code, text)
 	}
 
