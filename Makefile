@@ -1,6 +1,6 @@
 # Targets: run build test race lint fuzz sim compat chaos bench tour docs clean.
-# run and test need nothing but Go. compat, chaos and tour install the clients
-# that they need below build/.
+# run and test need nothing but Go, lint needs node and python3 as well. compat,
+# chaos and tour install the clients that they need below build/.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -11,6 +11,7 @@ FROM ?= 1
 FUZZTIME ?= 10s
 KILLS ?= 200
 CUTS ?= 50
+CLIENTS := tools/compat/clients
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .PHONY: run build test race lint fuzz sim compat chaos bench tour docs clean
@@ -33,6 +34,10 @@ lint:
 	go vet ./...
 	go vet -tags invariants ./...
 	go tool staticcheck ./...
+	@echo "the clients of tools/compat: go vet, staticcheck, python3, node"
+	@check=$$(go tool -n staticcheck); cd $(CLIENTS)/go; go vet ./...; $$check ./...
+	@python3 -c 'import sys; [compile(open(f, "rb").read(), f, "exec") for f in sys.argv[1:]]' $(CLIENTS)/python/*.py
+	@for f in $(CLIENTS)/kafkajs/*.js; do node --check $$f; done
 	GOOS=linux GOARCH=arm64 go build -o /dev/null ./tools/millrace
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./tools/millrace
 

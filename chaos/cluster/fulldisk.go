@@ -282,11 +282,32 @@ func (f *filling) untilRefused(ctx context.Context) error {
 	if f.o.peer == "millrace" && (said == 0 || said > 5 || len(after)-len(before) > 50) {
 		return fmt.Errorf("%d refusals gave %d log lines, %d of them about space; want one clear line", row, len(after)-len(before), said)
 	}
-	if f.fullFree, err = f.disk.free(); err == nil && f.reserve > 0 && f.fullFree < f.reserve*3/4 {
-		err = fmt.Errorf("%d MiB were free when the broker refused: it has run through its reserve of %d MiB", f.fullFree>>20, f.reserve>>20)
+	if f.fullFree, err = f.settled(ctx); err == nil && f.reserve > 0 && f.fullFree < f.reserve/2 {
+		err = fmt.Errorf("%d MiB are free now that the broker refuses: it has run through most of its reserve of %d MiB", f.fullFree>>20, f.reserve>>20)
 	}
 	fmt.Printf("  refusals %v with %d MiB free, %d log lines about it\n", kinds, f.fullFree>>20, said)
 	return err
+}
+
+// settled is the free space once it has stayed the same for a while: what was
+// acknowledged before the first refusal is still moved from the journal to
+// segments. It gives up waiting after 20 s.
+func (f *filling) settled(ctx context.Context) (int64, error) {
+	last, same := int64(-1), 0
+	for end := time.Now().Add(20 * time.Second); same < 5 && time.Now().Before(end); {
+		free, err := f.disk.free()
+		if err != nil {
+			return 0, err
+		}
+		same++
+		if free != last {
+			last, same = free, 0
+		}
+		if !pause(ctx, 300*time.Millisecond) {
+			return 0, ctx.Err()
+		}
+	}
+	return last, nil
 }
 
 // untilAccepted waits for the space that a step brought back, and for the broker
