@@ -78,18 +78,22 @@ func (t *tormentor) start(ctx context.Context) error {
 // startLong is a start worth a line.
 const startLong = 2 * time.Second
 
-// recovery is what the broker last said of its recovery.
-func (t *tormentor) recovery() (said string) {
+// recovery is what the broker last said of its start.
+func (t *tormentor) recovery() string {
 	b, err := os.ReadFile(t.broker.LogPath())
 	if err != nil {
 		return err.Error()
 	}
+	var recovered, accepted string
 	for line := range strings.Lines(string(b)) {
-		if strings.Contains(line, "data directory recovered") {
-			said = strings.TrimSpace(line)
+		switch {
+		case strings.Contains(line, "data directory recovered"):
+			recovered = strings.TrimSpace(line)
+		case strings.Contains(line, "clients are accepted"):
+			accepted = strings.TrimSpace(line)
 		}
 	}
-	return said
+	return recovered + "; " + accepted
 }
 
 // fault crashes the broker, which must be running until then, and starts it.

@@ -79,12 +79,20 @@ func startBroker(cfg *config.Config, d disk, log *slog.Logger) (_ *broker, err e
 			err = errors.Join(err, b.stop(stopNow()))
 		}
 	}()
+	last, laps := b.started, []any(nil)
+	lap := func(name string) {
+		now := time.Now()
+		laps = append(laps, name, now.Sub(last).Round(time.Millisecond))
+		last = now
+	}
 	if err := b.openData(d); err != nil {
 		return nil, err
 	}
+	lap("recovery")
 	if err := b.makeServer(); err != nil {
 		return nil, err
 	}
+	lap("reading_logs")
 	bound, err := b.srv.Listen()
 	if err != nil {
 		return nil, listenError(err, "--listen HOST:PORT")
@@ -102,10 +110,13 @@ func startBroker(cfg *config.Config, d disk, log *slog.Logger) (_ *broker, err e
 	if err := b.register(); err != nil {
 		return nil, err
 	}
+	lap("registration")
 	if err := b.awaitLeaders(leadersWait); err != nil {
 		return nil, err
 	}
+	lap("elections")
 	b.srv.Accept()
+	b.log.Info("clients are accepted", append(laps, "took", time.Since(b.started).Round(time.Millisecond))...)
 	b.ready.Store(true)
 	return b, nil
 }
