@@ -44,21 +44,41 @@ func TestAlignedBlocksSuitDirectIO(t *testing.T) {
 }
 
 func TestLimitsRefuseABrokenBroker(t *testing.T) {
-	good := result{Latency: latency{P50: 1, P99: 5, Achieved: 1000}, Throughput: throughput{MBps: 100}, Idle: idle{Fresh: 50, DiskMiB: 150}, Start: starts{Empty: 0.1}}
-	if err := limits(good); err != nil {
-		t.Errorf("a good result was refused: %v", err)
+	o := options{rate: 1000, only: "latency,throughput,idle,start"}
+	good := result{
+		Latency: latency{P50: 1, P99: 5, Achieved: 1000, Cores: 0.2}, BareLatency: latency{P50: 1, P99: 4},
+		Throughput: throughput{MBps: 100}, BareMBps: 800, Idle: idle{Fresh: 50, AfterLoad: 400, DiskMiB: 150},
+		Start: starts{Empty: 0.1, AfterKill: 0.2, AfterKillAll: 0.3},
+	}
+	for name, vary := range map[string]func(*result){
+		"good":                  func(*result) {},
+		"slow on a slow disk":   func(r *result) { r.Latency.P50, r.BareLatency.P50 = 300, 40 },
+		"a disk of a few bytes": func(r *result) { r.Throughput.MBps, r.BareMBps = 3, 40 },
+	} {
+		r := good
+		vary(&r)
+		if err := limits(o, r); err != nil {
+			t.Errorf("%s: refused: %v", name, err)
+		}
 	}
 	for name, spoil := range map[string]func(*result){
-		"slow":   func(r *result) { r.Latency.P50 = 300 },
-		"tail":   func(r *result) { r.Latency.P99 = 3000 },
-		"weak":   func(r *result) { r.Throughput.MBps = 1 },
-		"fat":    func(r *result) { r.Idle.Fresh = 1000 },
-		"greedy": func(r *result) { r.Idle.DiskMiB = 900 },
-		"sleepy": func(r *result) { r.Start.AfterKillAll = 60 },
+		"slow":             func(r *result) { r.Latency.P50 = 300 },
+		"tail":             func(r *result) { r.Latency.P99 = 3000 },
+		"behind":           func(r *result) { r.Latency.Achieved = 400 },
+		"no latency":       func(r *result) { r.Latency = latency{} },
+		"busy":             func(r *result) { r.Latency.Cores = 1.9 },
+		"weak":             func(r *result) { r.Throughput.MBps = 1 },
+		"nothing got in":   func(r *result) { r.Throughput.MBps = 0 },
+		"fat":              func(r *result) { r.Idle.Fresh = 1000 },
+		"fat after a load": func(r *result) { r.Idle.AfterLoad = 5000 },
+		"greedy":           func(r *result) { r.Idle.DiskMiB = 900 },
+		"late":             func(r *result) { r.Start.Empty = 7 },
+		"sleepy":           func(r *result) { r.Start.AfterKillAll = 60 },
+		"never came back":  func(r *result) { r.Start.AfterKillAll = 0 },
 	} {
 		r := good
 		spoil(&r)
-		if limits(r) == nil {
+		if limits(o, r) == nil {
 			t.Errorf("%s: a broken broker passed", name)
 		}
 	}

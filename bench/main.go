@@ -104,7 +104,7 @@ func run(ctx context.Context, o options) error {
 		fmt.Print(render(o, s))
 	}
 	if o.smoke {
-		return limits(s)
+		return limits(o, s)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ type starts struct {
 	AfterKillAll float64 `json:"after_kill_all_partitions_s"`
 }
 
-func (b *bench) wants(what string) bool { return slices.Contains(strings.Split(b.o.only, ","), what) }
+func (o options) wants(what string) bool { return slices.Contains(strings.Split(o.only, ","), what) }
 
 func (b *bench) newBroker(dir string) (peers.Broker, error) {
 	if err := os.RemoveAll(dir); err != nil {
@@ -188,7 +188,7 @@ func (b *bench) repeat(ctx context.Context, i int) (r result, err error) {
 		return r, err
 	}
 	r.Start.Empty = took.Seconds()
-	if b.wants("idle") {
+	if b.o.wants("idle") {
 		if r.Idle, err = b.measureIdle(ctx, broker); err != nil {
 			return r, err
 		}
@@ -204,7 +204,7 @@ func (b *bench) repeat(ctx context.Context, i int) (r result, err error) {
 			func() error { r.BareMBps, err = b.disk.throughput(ctx, span); return err }},
 	}
 	for _, p := range pairs {
-		if !b.wants(p.name) {
+		if !b.o.wants(p.name) {
 			continue
 		}
 		steps := []func() error{p.broker, p.bare}
@@ -217,12 +217,12 @@ func (b *bench) repeat(ctx context.Context, i int) (r result, err error) {
 			}
 		}
 	}
-	if b.wants("idle") && (b.wants("latency") || b.wants("throughput")) {
+	if b.o.wants("idle") && (b.o.wants("latency") || b.o.wants("throughput")) {
 		if r.Idle.AfterLoad, err = residentMiB(ctx, broker, 5*time.Second); err != nil {
 			return r, err
 		}
 	}
-	if b.wants("start") {
+	if b.o.wants("start") {
 		empty := r.Start.Empty
 		if r.Start, err = b.measureRestart(ctx, broker); err != nil {
 			return r, fmt.Errorf("start after SIGKILL: %w", err)
