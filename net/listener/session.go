@@ -236,6 +236,7 @@ func (s *session) pause(reason pauseReason) {
 	switch reason {
 	case pauseBudget, pauseArena, pauseBusy:
 		s.loop.waiting.add(s)
+		s.loop.arm() // the end of a turn is where this loop says that it starves
 		if reason == pauseArena {
 			s.loop.retryLater()
 		}
