@@ -259,7 +259,7 @@ func (m *member) assigned(b []byte) {
 		return
 	}
 	s.stats.Rebalances++
-	own := check.Ownership{At: int64(s.now), Group: m.group, Member: m.id, Generation: m.generation}
+	own := check.Ownership{At: int64(s.now), Group: m.group + m.era(), Member: m.id, Generation: m.generation}
 	var parts []part
 	for _, t := range a.Topics {
 		for _, num := range t.Partitions {
@@ -282,6 +282,16 @@ func (m *member) assigned(b []byte) {
 	for _, p := range parts {
 		m.consume(p)
 	}
+}
+
+// era tells apart the lives of a group: where the clock leaps over the sessions of
+// all members, a group without committed offsets is forgotten, as in Kafka, and
+// its generations begin anew.
+func (m *member) era() string {
+	if m.s.stats.ClockJumps == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" after %d leaps of the clock", m.s.stats.ClockJumps)
 }
 
 func (m *member) heartbeat(round int) {
