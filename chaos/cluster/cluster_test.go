@@ -86,3 +86,21 @@ func TestRunRefusesUnknownSubcommands(t *testing.T) {
 		}
 	}
 }
+
+func TestAReaderOvertakenByRetentionAsksAtTheLogStart(t *testing.T) {
+	for _, c := range []struct{ next, logStart, first, want int64 }{
+		{220, 0, 220, 220},
+		{220, 100, 221, 220},   // a hole
+		{220, 364, 364, 364},   // overtaken
+		{220, 364, 365, 364},   // overtaken, and a hole behind the log start
+		{220, 364, 220, 220},   // read right before the log start moved
+		{364, 364, 365, 364},   // a hole at the log start
+		{220, 364, 1000, 364},  // a hole, far behind
+		{-1, 364, 364, 364},    // no position yet
+		{1000, 364, 364, 1000}, // back: another fault
+	} {
+		if got := askedFor(c.next, c.logStart, c.first); got != c.want {
+			t.Errorf("position %d, log start %d, first record %d: asked for %d, want %d", c.next, c.logStart, c.first, got, c.want)
+		}
+	}
+}

@@ -59,6 +59,9 @@ func (f *follower) poll(ctx context.Context, cl *kgo.Client) ([]*check.Poll, err
 		}
 		part := check.Part{Topic: p.Topic, Num: p.Partition}
 		poll := &check.Poll{Span: at, Reader: f.name, Part: part, From: f.next[part], LogStart: p.LogStartOffset, End: p.HighWatermark}
+		if len(p.Records) > 0 {
+			poll.From = askedFor(poll.From, p.LogStartOffset, p.Records[0].Offset)
+		}
 		for _, r := range p.Records {
 			k, err := parse(r.Value)
 			if err != nil {
@@ -74,6 +77,17 @@ func (f *follower) poll(ctx context.Context, cl *kgo.Client) ([]*check.Poll, err
 		polls = append(polls, poll)
 	})
 	return polls, bad
+}
+
+// askedFor is the offset that a client asked for whose position was next, when the
+// answer begins with offset first. A client that retention has overtaken is told
+// OFFSET_OUT_OF_RANGE and asks at the log start by itself: only there may the
+// answer begin then.
+func askedFor(next, logStart, first int64) int64 {
+	if first != next && logStart > next {
+		return logStart
+	}
+	return next
 }
 
 func (l *load) note(polls []*check.Poll, err error) {
