@@ -24,7 +24,7 @@ var (
 	ErrStorageFull       = errors.New("the disk is full")
 	ErrStorageFailed     = errors.New("the storage of this partition is damaged or failed")
 	ErrOverloaded        = errors.New("too many bytes in flight")
-	ErrNotEnoughReplicas = errors.New("the partition has fewer replicas than min.insync.replicas")
+	ErrNotEnoughReplicas = errors.New("fewer replicas are in sync than min.insync.replicas asks for")
 	ErrTimedOut          = errors.New("the request timed out")
 	ErrPolicyViolation   = errors.New("not allowed by policy")
 	ErrShuttingDown      = errors.New("the broker is shutting down")

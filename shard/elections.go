@@ -211,16 +211,20 @@ func (s *Shard) onNode(id core.NodeID, up bool) {
 // checkQuorum deposes this leader when most voters are down: raft's own check
 // hangs on ticks, and its first run only clears the marks of activity.
 func (s *Shard) checkQuorum(p *partition) {
-	alive := 0
-	for _, v := range p.voters {
-		if v == uint64(s.opts.Node) || s.peer(nodeID(v)).up {
-			alive++
-		}
-	}
-	if alive*2 > len(p.voters) {
+	if s.alive(p)*2 > len(p.voters) {
 		return
 	}
 	for range 2 {
 		s.stepLocal(p, pb.Message{Type: pb.MsgCheckQuorum, From: raft.LocalAppendThread})
 	}
+}
+
+// alive counts the voters that are up: this node, and peers that are heard.
+func (s *Shard) alive(p *partition) (n int) {
+	for _, v := range p.voters {
+		if v == uint64(s.opts.Node) || s.peer(nodeID(v)).up {
+			n++
+		}
+	}
+	return n
 }

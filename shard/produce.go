@@ -136,9 +136,9 @@ func (s *Shard) admit(r *Produce) (*partition, error) {
 		return p, core.ErrShuttingDown
 	case p.host != nil:
 		return p, fmt.Errorf("%w: only its coordinator writes to %s", core.ErrPolicyViolation, p.name())
-	case r.Acks < 0 && len(p.voters) < int(p.cfg.MinInsyncReplicas):
-		return p, fmt.Errorf("%w: %s has %d, min.insync.replicas is %d",
-			core.ErrNotEnoughReplicas, p.name(), len(p.voters), p.cfg.MinInsyncReplicas)
+	case r.Acks < 0 && s.alive(p) < p.inSyncMin():
+		return p, fmt.Errorf("%w: %d of the %d replicas of %s are up, min.insync.replicas is %d",
+			core.ErrNotEnoughReplicas, s.alive(p), len(p.voters), p.name(), p.cfg.MinInsyncReplicas)
 	case p.internal():
 		return p, nil
 	case s.opts.SpaceState() != raftlog.SpaceOK:
@@ -149,6 +149,10 @@ func (s *Shard) admit(r *Produce) (*partition, error) {
 	}
 	return p, nil
 }
+
+// inSyncMin is how many replicas must be up for an acks=all produce: of a larger
+// min.insync.replicas than there are replicas, all of them (KIP-966).
+func (p *partition) inSyncMin() int { return min(int(p.cfg.MinInsyncReplicas), len(p.voters)) }
 
 // decode cuts the one batch out of a partition's records.
 func decode(p []byte) (core.Batch, error) {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"millrace/core"
@@ -97,6 +98,44 @@ func TestProduceRefusals(t *testing.T) {
 			n.arena.Seal()
 			if _, live := n.arena.Stats(); live != 0 {
 				t.Errorf("%d bytes of a refused request are kept", live)
+			}
+		})
+	}
+}
+
+func TestMinInsyncReplicasCountsTheReplicasThatThereAre(t *testing.T) {
+	for _, tc := range []struct {
+		nodes, down, min int
+		acks             int16
+		want             error
+	}{
+		{1, 0, 1, -1, nil},
+		{1, 0, 3, -1, nil}, // more than there are: all of them
+		{3, 0, 3, -1, nil},
+		{3, 0, 9, -1, nil},
+		{3, 1, 2, -1, nil},
+		{3, 1, 3, -1, core.ErrNotEnoughReplicas},
+		{3, 1, 9, -1, core.ErrNotEnoughReplicas},
+		{3, 1, 9, 1, nil}, // asks the leader alone
+	} {
+		t.Run(fmt.Sprintf("%d of %d down, at least %d, acks %d", tc.down, tc.nodes, tc.min, tc.acks), func(t *testing.T) {
+			c := newCluster(t, tc.nodes)
+			c.tweak = func(cfg *TopicConfig) { cfg.MinInsyncReplicas = int32(tc.min) }
+			c.start()
+			id := c.topic("t", 1)[0]
+			c.advance(5 * core.Second)
+			n := c.leader(id)
+			for i := range tc.down {
+				c.nodes[(int(n.id)+i)%len(c.nodes)].crash()
+			}
+			c.advance(core.Second)
+			n = c.leader(id)
+			p := n.produceTo(id, batchOf(1, 10, c.now.Millis()))
+			p.Acks = tc.acks
+			n.ask(p)
+			c.advance(core.Second)
+			if !n.answered(p) || !errors.Is(p.Err, tc.want) {
+				t.Fatalf("answered %v: %v, want %v", n.answered(p), p.Err, tc.want)
 			}
 		})
 	}

@@ -51,7 +51,7 @@ var topicSettings = []Setting{
 	{Name: "min.cleanable.dirty.ratio", Type: Double, Default: "0.5", Min: 0, Max: 1, NoEffect: true, Why: whyNoCompaction, Text: "Uncompacted share of a log from which it is compacted."},
 	{Name: "min.compaction.lag.ms", Type: Long, Unit: "ms", Default: "0", Min: 0, Max: anyMax, NoEffect: true, Why: whyNoCompaction, Text: "Shortest time a record stays uncompacted."},
 	{Name: "min.insync.replicas", Type: Int, Default: "1", Min: 1, Max: anyMax, From: from("min.insync.replicas"),
-		Text: "Replicas that must be in sync for acks=all; a majority of the replicas is always needed as well."},
+		Text: "Replicas that must be in sync for acks=all, all where there are fewer; a majority of the replicas is always needed as well."},
 	{Name: "preallocate", Type: Bool, Default: "false", NoEffect: true, Why: "journal files are always pre-written and segments never", Text: "Whether segment files are preallocated."},
 	{Name: "remote.copy.lag.bytes", Type: Long, Unit: "bytes", Default: "-1", Min: -2, Max: anyMax, NoEffect: true, Why: whyNoRemote, Text: "Bytes that tiered storage may lag behind."},
 	{Name: "remote.copy.lag.ms", Type: Long, Unit: "ms", Default: "0", Min: -2, Max: anyMax, NoEffect: true, Why: whyNoRemote, Text: "Time that tiered storage may lag behind."},
