@@ -17,7 +17,7 @@ var brokerSettings = []Setting{
 	{Group: grpNode, Name: "node.id", Type: Int, Default: "1", Min: 1, Max: maxInt, Text: "Number of this broker; written into the data directory at its first start."},
 	{Group: grpNode, Name: "broker.rack", Type: String, Unset: true, Text: "Rack of this broker, as clients see it."},
 	{Group: grpNode, Name: "data.dir", Type: String, Default: "data", Check: notEmpty, Text: "Directory of journal and segments."},
-	{Group: grpNode, Name: "disk.reserve.bytes", Type: Long, Unit: "bytes", Default: mib(256), Min: 1, Max: anyMax, Text: "Free space below which produce requests are refused; deletes, retention and the broker's own topics go on."},
+	{Group: grpNode, Name: "disk.reserve.bytes", Type: Long, Unit: "bytes", Default: mib(256), Min: 1, Max: anyMax, Text: "Free space below which produce requests are refused, or a little above it where the next journal file would not fit beside it; deletes, retention and the broker's own topics go on."},
 	{Group: grpNode, Name: "journal.file.bytes", Type: Long, Unit: "bytes", Default: mib(64), Min: 1 << 20, Max: 1 << 30, Check: multipleOf4096, Text: "Size of one journal file, a multiple of 4096."},
 	{Group: grpNode, Name: "journal.spare.files", Type: Int, Default: "1", Min: 1, Max: 64, Text: "Pre-written journal files kept ready."},
 	{Group: grpNode, Name: "journal.files.max", Type: Int, Default: "16", Min: 2, Max: 1024, Text: "Journal files in use above which data is written to segments to free the oldest."},
