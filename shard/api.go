@@ -235,7 +235,7 @@ type ListOffset struct {
 	Partition     core.PartitionID
 	Timestamp     int64
 	ReadCommitted bool
-	CurrentEpoch  int32
+	CurrentEpoch  int32 // -1: not checked
 
 	// Results; Offset -1 where nothing was found.
 	Offset      core.Offset
@@ -248,7 +248,7 @@ type EpochEnd struct {
 	Call
 	Partition    core.PartitionID
 	Epoch        int32
-	CurrentEpoch int32
+	CurrentEpoch int32 // -1: not checked
 
 	// Results.
 	End EpochEndOffset // Epoch NoEpoch and End -1 where unknown

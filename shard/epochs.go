@@ -69,8 +69,11 @@ func (s *Shard) epochEndRequest(r *EpochEnd) {
 		s.fail(r, err)
 		return
 	}
-	if r.Epoch >= 0 {
-		r.End = p.epochEnd(core.Term(r.Epoch))
+	if r.Epoch != -1 {
+		r.End = p.epochEnd(core.Term(max(r.Epoch, 0)))
+		if r.Epoch < 0 && r.End.End >= 0 {
+			r.End.Epoch = core.Term(r.Epoch) // before the first: as it was asked for
+		}
 	}
 	s.done(r)
 }

@@ -135,9 +135,9 @@ func (s *Shard) openPart(part *FetchPart) *partition {
 // checkEpoch compares a client's leader epoch (KIP-320); -1 is not checked.
 func (p *partition) checkEpoch(epoch int32) error {
 	switch {
-	case epoch < 0 || core.Term(epoch) == p.term:
+	case epoch == -1 || int64(epoch) == int64(p.term):
 		return nil
-	case core.Term(epoch) < p.term:
+	case int64(epoch) < int64(p.term):
 		return fmt.Errorf("%w: %s: %d, now %d", core.ErrFencedEpoch, p.name(), epoch, p.term)
 	}
 	return fmt.Errorf("%w: %s: %d, here %d", core.ErrUnknownEpoch, p.name(), epoch, p.term)

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -212,11 +213,37 @@ func TestFetchReportsADivergingEpoch(t *testing.T) {
 		{1000, EpochEndOffset{NoEpoch, -1}},
 		{-1, EpochEndOffset{NoEpoch, -1}},
 		{0, EpochEndOffset{0, 0}},
+		{-2, EpochEndOffset{^core.Term(1), 0}}, // -2
 	} {
 		r := &EpochEnd{Partition: id, Epoch: tc.epoch, CurrentEpoch: -1}
 		n.must(r)
 		if r.End != tc.want {
 			t.Errorf("epoch %d: %+v, want %+v", tc.epoch, r.End, tc.want)
+		}
+	}
+}
+
+func TestAnEpochIsCheckedUnlessItIsMinusOne(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	term := int32(n.shard.partitions[id].term)
+	for epoch, want := range map[int32]error{
+		-1: nil, term: nil, term - 1: core.ErrFencedEpoch, term + 1: core.ErrUnknownEpoch,
+		-2: core.ErrFencedEpoch, math.MinInt32: core.ErrFencedEpoch, math.MaxInt32: core.ErrUnknownEpoch,
+	} {
+		f := fetchFrom(id, 0)
+		f.Parts[0].CurrentEpoch = epoch
+		n.ask(f)
+		for _, r := range []Request{
+			&ListOffset{Partition: id, Timestamp: -1, CurrentEpoch: epoch},
+			&EpochEnd{Partition: id, Epoch: term, CurrentEpoch: epoch},
+		} {
+			n.ask(r)
+			if !n.answered(r) || !errors.Is(r.Base().Err, want) {
+				t.Errorf("%T with epoch %d: %v, want %v", r, epoch, r.Base().Err, want)
+			}
 		}
 	}
 }

@@ -302,6 +302,8 @@ func (m *Machine) offsetDelete(cmd *core.Command, req *kmsg.OffsetDeleteRequest)
 	g := m.groups[req.Group]
 	inUse := g != nil && g.state != stateEmpty
 	switch {
+	case req.Group == "":
+		resp.ErrorCode = kerr.InvalidGroupID.Code
 	case !m.exists(req.Group):
 		resp.ErrorCode = kerr.GroupIDNotFound.Code
 	case inUse && g.protocolType != consumerProtocol:

@@ -11,24 +11,30 @@ import (
 )
 
 // serveDescribeTopicPartitions lists partitions in order of topic name and
-// number, from a cursor on and up to a limit; where more are left the answer
+// number, from a cursor on and up to a limit of at least one; where more are left the answer
 // says where they begin (KIP-966).
 func serveDescribeTopicPartitions(r *Request) {
 	req := r.Body.(*kmsg.DescribeTopicPartitionsRequest)
 	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	if req.Cursor != nil && req.Cursor.Partition < 0 {
+		for i := range req.Topics {
+			rt := kmsg.NewDescribeTopicPartitionsResponseTopic()
+			rt.Topic, rt.ErrorCode = &req.Topics[i].Topic, codeInvalidRequest
+			resp.Topics = append(resp.Topics, rt)
+		}
+		r.Reply(resp)
+		return
+	}
 	im := r.Image()
 	names := describedNames(im, req)
 	first := int32(0)
 	if c := req.Cursor; c != nil {
 		names = slices.DeleteFunc(names, func(n string) bool { return n < c.Topic })
 		if len(names) > 0 && names[0] == c.Topic {
-			first = max(c.Partition, 0)
+			first = c.Partition
 		}
 	}
-	left := r.Options().PartitionsPerDescribeMax
-	if req.ResponsePartitionLimit > 0 {
-		left = min(left, req.ResponsePartitionLimit)
-	}
+	left := min(r.Options().PartitionsPerDescribeMax, max(req.ResponsePartitionLimit, 1))
 	for _, name := range names {
 		if left <= 0 {
 			resp.NextCursor = cursorAt(name, 0)

@@ -117,7 +117,7 @@ func (f *fetch) route() {
 		f.asked[a].items = append(f.asked[a].items, i)
 		f.asked[a].q.Parts = append(f.asked[a].q.Parts, shard.FetchPart{
 			Partition: p.ID, Offset: w.offset, MaxBytes: int(max(w.maxBytes, 0)),
-			CurrentEpoch: w.currentEpoch, LastEpoch: w.lastEpoch,
+			CurrentEpoch: max(w.currentEpoch, -1), LastEpoch: w.lastEpoch,
 			KnownHighWatermark: w.knownHigh,
 		})
 	}

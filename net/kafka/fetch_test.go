@@ -327,6 +327,49 @@ func TestFetchSessionForgetsTopics(t *testing.T) {
 	}
 }
 
+func TestFetchSessionEndsWithItsLastPartition(t *testing.T) {
+	for _, v := range []int16{7, 12, 13, 16} {
+		f := newFixture(t)
+		l := newLogs(f)
+		l.high[0], l.high[1], l.high[2] = 1, 1, 1
+		next := func(session, epoch int32, forget []int32, parts ...fetchPart) (*kmsg.FetchResponse, string) {
+			req := fetchRequest("t", session, epoch, parts...)
+			if forget != nil {
+				ft := kmsg.NewFetchRequestForgottenTopic()
+				ft.Topic, ft.TopicID, ft.Partitions = "t", core.TopicID{15: 1}, forget
+				req.ForgottenTopics = append(req.ForgottenTopics, ft)
+			}
+			resp := f.ask(req, v).(*kmsg.FetchResponse)
+			return resp, fmt.Sprintf("e%d session %v %s", resp.ErrorCode, resp.SessionID != 0, told(resp))
+		}
+		want := func(what, got, want string) {
+			t.Helper()
+			if got != want {
+				t.Errorf("version %d: %s: %s, want %s", v, what, got, want)
+			}
+		}
+		full, _ := next(0, 0, nil, fetchPart{0, 0}, fetchPart{1, 0})
+		_, got := next(full.SessionID, 1, []int32{0}, fetchPart{1, 1}, fetchPart{2, 0})
+		want("one forgotten", got, "e0 session true [2 e0 hw1 1b]")
+		_, got = next(full.SessionID, 2, []int32{1, 2})
+		want("all forgotten", got, "e0 session false ")
+		_, got = next(full.SessionID, 3, nil, fetchPart{0, 0})
+		want("afterwards", got, "e70 session false ")
+
+		full, _ = next(0, 0, nil, fetchPart{0, 0})
+		_, got = next(full.SessionID, 1, []int32{0}, fetchPart{0, 0})
+		want("asked for and forgotten", got, "e0 session false [0 e0 hw1 1b]")
+
+		full, got = next(0, 0, nil)
+		want("a session of nothing", got, "e0 session true ")
+		_, got = next(full.SessionID, 1, nil)
+		want("and still of nothing", got, "e0 session false ")
+		if n := len(f.worker.sessions.byID); n != 0 {
+			t.Errorf("version %d: %d sessions are kept", v, n)
+		}
+	}
+}
+
 func TestFetchSessionErrors(t *testing.T) {
 	f := newFixture(t)
 	newLogs(f)

@@ -90,6 +90,11 @@ func (c *fetchSessionCache) open(now core.Tick, req *kmsg.FetchRequest, version 
 	s.epoch = nextSessionEpoch(s.epoch)
 	c.used(s, now)
 	s.update(req, version)
+	if s.order.Len() == 0 {
+		// As in Kafka the session is over, and the request is served for itself.
+		c.drop(s.id)
+		return fetchAccess{wants: wantsOf(req, version)}, codeNone
+	}
 	a := fetchAccess{id: s.id, session: s, incremental: true, wants: make([]*fetchWant, 0, s.order.Len())}
 	for e := s.order.Front(); e != nil; e = e.Next() {
 		a.wants = append(a.wants, e.Value.(*fetchWant))

@@ -23,6 +23,10 @@ const topicOperations = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
 // then waits until the new partitions take appends, or names no leader yet.
 func serveMetadata(r *Request) {
 	req := r.Body.(*kmsg.MetadataRequest)
+	if code := r.selectTopics(req); code != codeNone {
+		r.Reply(refusedMetadata(req, code))
+		return
+	}
 	missing := r.topicsToCreate(req)
 	if len(missing) == 0 {
 		r.replyMetadata(req, nil)
@@ -52,6 +56,44 @@ func serveMetadata(r *Request) {
 		}
 		r.replyMetadata(req, refused)
 	})
+}
+
+// selectTopics checks how the topics of a request are named. Where one is named
+// by ID, as in Kafka only those that are count, and their names do not.
+func (r *Request) selectTopics(req *kmsg.MetadataRequest) int16 {
+	var byID []kmsg.MetadataRequestTopic
+	unnamed := false
+	for _, t := range req.Topics {
+		unnamed = unnamed || t.Topic == nil
+		if t.TopicID != ([16]byte{}) {
+			t.Topic = nil
+			byID = append(byID, t)
+		}
+	}
+	switch {
+	case r.Version < metadataByID && (unnamed || byID != nil):
+		return codeInvalidRequest
+	case byID != nil:
+		req.Topics = byID
+	case unnamed:
+		return codeUnknownServerError
+	}
+	return codeNone
+}
+
+// refusedMetadata answers for all topics of a request, as they were named, with
+// one error.
+func refusedMetadata(req *kmsg.MetadataRequest, code int16) *kmsg.MetadataResponse {
+	resp := kmsg.NewPtrMetadataResponse()
+	for i := range req.Topics {
+		rt := kmsg.NewMetadataResponseTopic()
+		rt.ErrorCode, rt.Topic, rt.TopicID = code, req.Topics[i].Topic, req.Topics[i].TopicID
+		if rt.Topic == nil {
+			rt.Topic = kmsg.StringPtr("")
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
 }
 
 // autoCreateMax bounds the topics that one request makes.
@@ -102,15 +144,17 @@ func (r *Request) replyMetadata(req *kmsg.MetadataRequest, refused map[string]in
 		r.Reply(resp)
 		return
 	}
-	seen := make(map[string]bool, len(req.Topics))
+	seen := make(map[string]bool, len(req.Topics)) // names, or IDs
 	for i := range req.Topics {
 		in := &req.Topics[i]
+		key := string(in.TopicID[:])
 		if in.Topic != nil {
-			if seen[*in.Topic] {
-				continue
-			}
-			seen[*in.Topic] = true
+			key = *in.Topic
 		}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
 		resp.Topics = append(resp.Topics, r.findTopic(im, in, req, refused))
 	}
 	r.Reply(resp)
@@ -121,8 +165,6 @@ func (r *Request) findTopic(im *meta.Image, in *kmsg.MetadataRequestTopic, req *
 	var t *meta.Topic
 	code := codeUnknownTopicOrPartition
 	switch {
-	case in.Topic == nil && r.Version < metadataByID:
-		code = codeInvalidRequest
 	case in.Topic == nil:
 		t, code = im.TopicByID(in.TopicID), codeUnknownTopicID
 	default:

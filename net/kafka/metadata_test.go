@@ -43,6 +43,10 @@ func TestMetadataSelectsTopics(t *testing.T) {
 		rt.TopicID = core.TopicID{15: id}
 		byID.Topics = append(byID.Topics, rt)
 	}
+	both := metadataFor("t", "a")
+	both.Topics[1].TopicID = core.TopicID{15: 1}
+	nothing := metadataFor("t", "a")
+	nothing.Topics[1].Topic = nil
 	for _, c := range []struct {
 		name    string
 		req     *kmsg.MetadataRequest
@@ -56,7 +60,12 @@ func TestMetadataSelectsTopics(t *testing.T) {
 		{"by name", metadataFor("t", "nope", "t"), 9, "[t e0 p4][nope e3 p0]"},
 		{"bad names", metadataFor("a b", "", ".."), 9, "[a b e17 p0][ e17 p0][.. e17 p0]"},
 		{"by id", byID, 12, "[a e0 p2][? e100 p0]"},
+		{"by id twice", twice(byID), 13, "[a e0 p2][? e100 p0]"},
 		{"by id before its time", byID, 11, "[ e42 p0][ e42 p0]"},
+		{"by id and name", both, 12, "[t e0 p4]"},
+		{"by id and name before its time", both, 10, "[t e42 p0][a e42 p0]"},
+		{"by neither", nothing, 12, "[t e-1 p0][ e-1 p0]"},
+		{"by neither, in the old way", nothing, 11, "[t e42 p0][ e42 p0]"},
 	} {
 		f := newFixture(t)
 		f.loop.image = testImage(testTopic("t", 1, 4), testTopic("a", 2, 2))
@@ -65,10 +74,20 @@ func TestMetadataSelectsTopics(t *testing.T) {
 		if got := topicsOf(resp); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+		refused := len(resp.Topics) > 0 && (resp.Topics[0].ErrorCode == -1 || resp.Topics[0].ErrorCode == codeInvalidRequest)
+		if refused {
+			continue // tells nothing else
+		}
 		if len(resp.Brokers) != 1 || resp.Brokers[0].Host != "broker.test" {
 			t.Errorf("%s: brokers %+v", c.name, resp.Brokers)
 		}
 	}
+}
+
+func twice(req *kmsg.MetadataRequest) *kmsg.MetadataRequest {
+	out := *req
+	out.Topics = append(out.Topics[:len(out.Topics):len(out.Topics)], out.Topics...)
+	return &out
 }
 
 func TestMetadataNeverNamesALeaderThatIsNotListed(t *testing.T) {
@@ -194,6 +213,41 @@ func TestDescribeTopicPartitionsPages(t *testing.T) {
 	}
 	if want := "[a0 a1 t0  t1 t2 t3 ]"; fmt.Sprint(got) != want {
 		t.Errorf("pages %s, want %s", fmt.Sprint(got), want)
+	}
+}
+
+func TestDescribeTopicPartitionsBounds(t *testing.T) {
+	for _, c := range []struct {
+		limit, cursor int32
+		want          string
+	}{
+		{4, 0, "[t e0 p4]"},
+		{2, 1, "[t e0 p2] next t 3"},
+		{1, 0, "[t e0 p1] next t 1"},
+		{0, 0, "[t e0 p1] next t 1"},
+		{-5, 3, "[t e0 p1]"},
+		{4, 4, "[t e0 p0]"},
+		{4, -1, "[t e42 p0]"},
+	} {
+		f := newFixture(t)
+		req := kmsg.NewPtrDescribeTopicPartitionsRequest()
+		rt := kmsg.NewDescribeTopicPartitionsRequestTopic()
+		rt.Topic = "t"
+		req.Topics = append(req.Topics, rt)
+		cursor := kmsg.NewDescribeTopicPartitionsRequestCursor()
+		cursor.Topic, cursor.Partition = "t", c.cursor
+		req.Cursor, req.ResponsePartitionLimit = &cursor, c.limit
+		resp := f.ask(req, 0).(*kmsg.DescribeTopicPartitionsResponse)
+		got := ""
+		for _, rt := range resp.Topics {
+			got += fmt.Sprintf("[%s e%d p%d]", *rt.Topic, rt.ErrorCode, len(rt.Partitions))
+		}
+		if n := resp.NextCursor; n != nil {
+			got += fmt.Sprintf(" next %s %d", n.Topic, n.Partition)
+		}
+		if got != c.want {
+			t.Errorf("limit %d from %d: %s, want %s", c.limit, c.cursor, got, c.want)
+		}
 	}
 }
 
