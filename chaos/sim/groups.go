@@ -70,7 +70,7 @@ func (s *Sim) coordinatorOf(groupID string) (id core.PartitionID, ok bool) {
 	if t == nil {
 		return 0, false
 	}
-	return t.Partitions[group.PartitionFor(groupID, int32(len(t.Partitions)))].ID, true
+	return t.Partitions[core.GroupPartition(groupID, len(t.Partitions))].ID, true
 }
 
 // member is one consumer of a group.

@@ -27,7 +27,7 @@ type Controller struct {
 
 	// Volatile; of a leader.
 	leading  bool
-	ids      idSource
+	ids      core.IDSource
 	prepared *change // what the last Handle made, until Replay takes it over
 	rewrite  rewrite
 }
@@ -66,7 +66,7 @@ func (c *Controller) Image() *meta.Image { return c.state.image }
 // the reply to the shard (finish). The copy is kept until Replay sees the same
 // records, so that Images are built once.
 func (c *Controller) Handle(now core.Tick, cmd *core.Command, out *core.Output) {
-	c.ids.time = now
+	c.ids.Time = now
 	ch := c.begin()
 	switch req := cmd.Body.(type) {
 	case *kmsg.CreateTopicsRequest:
@@ -150,13 +150,13 @@ func (c *Controller) Failed(_ core.Tick, cookie any, _ error) {
 // after a start.
 func (c *Controller) Lead(now core.Tick, term core.Term, out *core.Output) {
 	c.leading, c.previous = true, nil
-	c.ids = idSource{seed: c.opts.Seed, term: term, time: now}
+	c.ids = core.IDSource{Seed: c.opts.Seed, Term: term, Time: now}
 	c.rewrite.stop()
 	ch := c.begin()
 	if ch.image().ClusterID == "" {
 		id := c.opts.ClusterID
 		if id == "" {
-			id = c.ids.clusterID()
+			id = clusterID(&c.ids)
 		}
 		ch.putCluster(id)
 	}

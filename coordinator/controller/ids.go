@@ -2,50 +2,17 @@ package controller
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 
 	"millrace/core"
 )
-
-// idSource makes IDs out of a seed, the term, the time and a count: no two
-// leaders share a term, so no ID is made twice, and a simulation with the same
-// seed makes the same ones.
-type idSource struct {
-	seed  uint64
-	term  core.Term
-	time  core.Tick
-	count uint64
-}
-
-// mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-func mix(x uint64) uint64 {
-	x += 0x9E3779B97F4A7C15
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
-}
-
-func (s *idSource) word() uint64 {
-	s.count++
-	return mix(mix(mix(s.seed^mix(uint64(s.term)))^uint64(s.time)) + s.count)
-}
-
-// uuid is a random UUID (RFC 9562, version 4).
-func (s *idSource) uuid() (id core.TopicID) {
-	binary.BigEndian.PutUint64(id[:], s.word())
-	binary.BigEndian.PutUint64(id[8:], s.word())
-	id[6] = id[6]&0x0F | 0x40
-	id[8] = id[8]&0x3F | 0x80
-	return id
-}
 
 // text writes a UUID as Kafka does.
 func text(id core.TopicID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // clusterID does not begin with a dash, so that it can be given as an argument.
-func (s *idSource) clusterID() string {
+func clusterID(s *core.IDSource) string {
 	for {
-		if t := text(s.uuid()); t[0] != '-' {
+		if t := text(s.UUID()); t[0] != '-' {
 			return t
 		}
 	}

@@ -107,7 +107,7 @@ func (c *Controller) createTopic(ch *change, t *kmsg.CreateTopicsRequestTopic, v
 	if no != nil {
 		return no
 	}
-	topic := &meta.Topic{ID: c.ids.uuid(), Name: t.Topic, Internal: IsInternal(t.Topic), Configs: configs}
+	topic := &meta.Topic{ID: c.ids.UUID(), Name: t.Topic, Internal: IsInternal(t.Topic), Configs: configs}
 	topic.Partitions, no = c.newPartitions(ch, 0, replicas)
 	if no != nil {
 		return no

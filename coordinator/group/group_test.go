@@ -10,33 +10,6 @@ import (
 	"millrace/core"
 )
 
-// The hashes are what Java's String.hashCode gives.
-func TestPartitionForIsKafkas(t *testing.T) {
-	for _, c := range []struct {
-		group string
-		hash  int32
-	}{
-		{"", 0},
-		{"a", 97},
-		{"test-group", 627841412},
-		{"console-consumer-12345", 158455506},
-		{"é", 233},
-		{"😀", 1772899},
-		{"polygenelubricants", -1 << 31},
-	} {
-		for _, n := range []int32{1, 7, 50} {
-			want := c.hash
-			if want == -1<<31 {
-				want = 0
-			}
-			want = max(want, -want) % n
-			if got := PartitionFor(c.group, n); got != want {
-				t.Errorf("PartitionFor(%q, %d) = %d, want %d", c.group, n, got, want)
-			}
-		}
-	}
-}
-
 func TestSubscribedTopicsOfAllVersions(t *testing.T) {
 	for v := int16(0); v <= 3; v++ {
 		m := kmsg.NewConsumerMemberMetadata()

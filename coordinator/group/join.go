@@ -106,7 +106,7 @@ func joinBytes(cmd *core.Command, req *kmsg.JoinGroupRequest) int {
 
 func (m *Machine) joinNew(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRequest) {
 	if req.InstanceID != nil {
-		id := *req.InstanceID + "-" + m.ids.uuid()
+		id := *req.InstanceID + "-" + m.ids.UUID().String()
 		if old, ok := g.static[*req.InstanceID]; ok {
 			m.replaceStatic(g, g.byID[old], id, cmd, req)
 			return
@@ -114,7 +114,7 @@ func (m *Machine) joinNew(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRe
 		m.addMember(g, id, cmd, req)
 		return
 	}
-	id := cmd.Client.ClientID + "-" + m.ids.uuid()
+	id := cmd.Client.ClientID + "-" + m.ids.UUID().String()
 	if req.Version < 4 {
 		m.addMember(g, id, cmd, req)
 		return

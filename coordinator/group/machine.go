@@ -1,7 +1,6 @@
 package group
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +29,7 @@ type Machine struct {
 	bytes   int // of all groups
 	timers  timers
 	expiry  *timer
-	ids     idSource
+	ids     core.IDSource
 	rewrite rewrite
 
 	// Of the call that is being served.
@@ -180,7 +179,7 @@ func (m *Machine) dropGroup(g *liveGroup) {
 func (m *Machine) Lead(now core.Tick, term core.Term, out *core.Output) {
 	m.forget()
 	m.now, m.out, m.leading = now, out, true
-	m.ids = idSource{seed: m.opts.Seed, term: term, time: now}
+	m.ids = core.IDSource{Seed: m.opts.Seed, Term: term, Time: now}
 	for _, id := range slices.Sorted(maps.Keys(m.saved)) {
 		v := m.saved[id].metadata
 		if v == nil {
@@ -253,36 +252,4 @@ func (m *Machine) Failed(now core.Tick, cookie any, _ error) {
 	if f, ok := cookie.(undo); ok && m.leading {
 		f()
 	}
-}
-
-// idSource makes member IDs out of a seed, the term, the time and a count: no
-// two leaders share a term, so no ID is made twice.
-type idSource struct {
-	seed  uint64
-	term  core.Term
-	time  core.Tick
-	count uint64
-}
-
-// mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-func mix(x uint64) uint64 {
-	x += 0x9E3779B97F4A7C15
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
-}
-
-func (s *idSource) word() uint64 {
-	s.count++
-	return mix(mix(mix(s.seed^mix(uint64(s.term)))^uint64(s.time)) + s.count)
-}
-
-// uuid is a random UUID (RFC 9562, version 4) as text.
-func (s *idSource) uuid() string {
-	var id core.TopicID
-	binary.BigEndian.PutUint64(id[:], s.word())
-	binary.BigEndian.PutUint64(id[8:], s.word())
-	id[6] = id[6]&0x0F | 0x40
-	id[8] = id[8]&0x3F | 0x80
-	return id.String()
 }

@@ -279,7 +279,7 @@ func TestRequestsOfSeveralGroupsAreSplitByCoordinator(t *testing.T) {
 func TestGroupPartitionIsJavasHash(t *testing.T) {
 	// abs(group.hashCode()) % 50.
 	for group, want := range map[string]int32{"": 0, "a": 47, "test": 48, "console-consumer-1": 24, "größe": 7} {
-		if got := groupPartitionNum(group, 50); got != want {
+		if got := core.GroupPartition(group, 50); got != want {
 			t.Errorf("%q: %d, want %d", group, got, want)
 		}
 	}

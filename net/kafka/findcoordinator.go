@@ -93,7 +93,7 @@ func (r *Request) groupCoordinator(group string, err error) coordinator {
 		}
 		return unavailable
 	}
-	leader, _ := leaderOf(r.Image(), t.Partitions[groupPartitionNum(group, len(t.Partitions))])
+	leader, _ := leaderOf(r.Image(), t.Partitions[core.GroupPartition(group, len(t.Partitions))])
 	b := brokerOf(r.Image(), leader)
 	if b == nil {
 		return unavailable

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"errors"
-	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -12,21 +11,6 @@ import (
 // offsetsTopic is the internal topic whose partitions coordinate groups.
 const offsetsTopic = "__consumer_offsets"
 
-// groupPartitionNum is the partition of n that coordinates a group: Java's
-// String.hashCode without its sign, modulo n.
-func groupPartitionNum(group string, n int) int32 {
-	var h int32
-	for _, u := range utf16.Encode([]rune(group)) {
-		h = 31*h + int32(u)
-	}
-	if h == -1<<31 {
-		h = 0
-	} else if h < 0 {
-		h = -h
-	}
-	return h % int32(n)
-}
-
 // groupPartition finds the partition that coordinates a group; ok is false while
 // the internal topic does not exist (FindCoordinator makes it).
 func (r *Request) groupPartition(group string) (p core.PartitionID, ok bool) {
@@ -34,7 +18,7 @@ func (r *Request) groupPartition(group string) (p core.PartitionID, ok bool) {
 	if t == nil || len(t.Partitions) == 0 {
 		return 0, false
 	}
-	return t.Partitions[groupPartitionNum(group, len(t.Partitions))].ID, true
+	return t.Partitions[core.GroupPartition(group, len(t.Partitions))].ID, true
 }
 
 // toGroup hands the request to the coordinator of the one group that it

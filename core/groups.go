@@ -1,10 +1,10 @@
-package group
+package core
 
 import "unicode/utf16"
 
-// PartitionFor is the partition, of n of __consumer_offsets, that coordinates
+// GroupPartition is the partition, of n of __consumer_offsets, that coordinates
 // a group: the absolute value of Java's String.hashCode modulo n, as in Kafka.
-func PartitionFor(groupID string, n int32) int32 {
+func GroupPartition(groupID string, n int) int32 {
 	var h int32
 	for _, u := range utf16.Encode([]rune(groupID)) {
 		h = 31*h + int32(u)
@@ -15,5 +15,5 @@ func PartitionFor(groupID string, n int32) int32 {
 	} else if h < 0 {
 		h = -h
 	}
-	return h % max(n, 1)
+	return h % int32(max(n, 1))
 }
