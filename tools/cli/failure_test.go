@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,6 +209,63 @@ func TestProduceNamesTheRefusal(t *testing.T) {
 	})
 	_, errs, code := millrace("a\nb\n", "produce", "orders", "--partition", "0")
 	expect(t, errs, code, ExitFailed, "record not written to topic \"orders\"", "POLICY_VIOLATION")
+}
+
+func TestProduceKeepsItsBatchesWithinTheTopicsLimit(t *testing.T) {
+	c := fakeCluster(t)
+	if _, errs, code := millrace("", "config", "set", "topic", "orders", "max.message.bytes=2000"); code != ExitOK {
+		t.Fatal(errs)
+	}
+	var asked, batches, largest atomic.Int64
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		asked.Add(1)
+		return nil, nil, false
+	})
+	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		for _, t := range req.(*kmsg.ProduceRequest).Topics {
+			for _, p := range t.Partitions {
+				batches.Add(1)
+				largest.Store(max(largest.Load(), int64(len(p.Records))))
+			}
+		}
+		return nil, nil, false
+	})
+	in := strings.Repeat(strings.Repeat("x", 99)+"\n", 200)
+	out, errs, code := millrace(in, "produce", "orders", "--partition", "0")
+	expect(t, errs, code, ExitOK)
+	if !strings.Contains(out, "200 records") {
+		t.Errorf("%q", out)
+	}
+	if asked.Load() != 1 || batches.Load() < 10 || largest.Load() > 2000 {
+		t.Errorf("the limit was asked for %d times; %d batches of at most %d bytes, the topic takes 2000", asked.Load(), batches.Load(), largest.Load())
+	}
+	// A record that no batch can hold is refused here, with the way out.
+	_, errs, code = millrace(strings.Repeat("x", 2001), "produce", "orders")
+	expect(t, errs, code, ExitFailed, "MESSAGE_TOO_LARGE", "max.message.bytes=BYTES")
+}
+
+func TestBatchLimit(t *testing.T) {
+	for _, c := range []struct {
+		recordMax   int
+		topic, want int64
+	}{
+		{1 << 20, -1, 1048588}, // not told
+		{1 << 20, 1048588, 1048588},
+		{1 << 20, 2000, 2000},
+		{1 << 20, 1, 512},
+		{1 << 20, 1 << 30, 1<<20 + 64<<10},
+		{3, 1 << 30, 1<<20 + 64<<10},
+		{10 << 20, -1, 10<<20 + 64<<10},
+		{10 << 20, 5 << 20, 5 << 20},
+		{1 << 30, 1<<31 - 1, 1 << 30},
+		{1 << 30, -1, 1 << 30},
+	} {
+		if got := batchMax(c.recordMax, c.topic); int64(got) != c.want {
+			t.Errorf("records up to %d in a topic that takes %d: %d, want %d", c.recordMax, c.topic, got, c.want)
+		}
+	}
 }
 
 func TestProduceGivesUpWithoutAcknowledgement(t *testing.T) {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +84,8 @@ type producing struct {
 	hasKey   bool
 	acksNone bool
 
+	topicMax atomic.Int64 // max.message.bytes; -1 while it is not known
+
 	mu struct {
 		sync.Mutex
 		sent, acked, bytes int64
@@ -101,6 +105,7 @@ type producedRow struct {
 func (f *produceFlags) check(cmd *cobra.Command) (*producing, error) {
 	p := &producing{produceFlags: *f, hasKey: cmd.Flags().Changed("key")}
 	p.mu.byPartition = map[int32]*producedRow{}
+	p.topicMax.Store(-1)
 	var err error
 	if p.keySep, err = unescapeAll("--key-separator", f.keySep); err != nil {
 		return nil, err
@@ -137,14 +142,40 @@ func (f *produceFlags) check(cmd *cobra.Command) (*producing, error) {
 	return p, p.options(cmd.Flags().Changed("idempotent"))
 }
 
-// batchMax is how large batches may get. A broker takes none above the topic's
-// max.message.bytes, and only who asks for longer records has raised that.
-func batchMax(recordMax int) int {
-	const defaultMaxMessageBytes = 1048588
-	if recordMax <= 1<<20 {
-		return defaultMaxMessageBytes
+// batchMax is how large batches may get, in bytes: up to the topic's
+// max.message.bytes, above which the broker takes none, and with room for the
+// longest record that is asked for. Where the broker does not tell the topic's
+// limit it is taken for the default, or raised by who asks for longer records.
+func batchMax(recordMax int, topicMax int64) int32 {
+	const (
+		defaultMaxMessageBytes = 1048588
+		clientMin, clientMax   = 512, 1 << 30 // what kgo takes
+	)
+	enough := int64(max(recordMax, 1<<20) + 64<<10)
+	if topicMax < 0 {
+		if topicMax = enough; recordMax <= 1<<20 {
+			topicMax = defaultMaxMessageBytes
+		}
 	}
-	return recordMax + 64<<10
+	return int32(min(max(min(topicMax, enough), clientMin), clientMax))
+}
+
+// topicLimit asks for the topic's max.message.bytes; -1 where it is not told.
+func (p *producing) topicLimit(ctx context.Context, s *session) int64 {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.timeout)
+	defer cancel()
+	got, err := s.adm.DescribeTopicConfigs(ctx, p.topic)
+	if err != nil || len(got) != 1 || got[0].Err != nil {
+		return -1
+	}
+	for _, c := range got[0].Configs {
+		if c.Key == "max.message.bytes" && c.Value != nil {
+			if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
 }
 
 func (p *producing) options(idempotentGiven bool) error {
@@ -172,7 +203,7 @@ func (p *producing) options(idempotentGiven bool) error {
 	}
 	p.kopts = []kgo.Opt{
 		kgo.RequiredAcks(acks), kgo.ProducerBatchCompression(codec),
-		kgo.ProducerBatchMaxBytes(int32(batchMax(p.recordMax))),
+		kgo.ProducerBatchMaxBytesFn(func(string) int32 { return batchMax(p.recordMax, p.topicMax.Load()) }),
 		kgo.BrokerMaxWriteBytes(int32(max(p.recordMax+1<<20, 100<<20))),
 		kgo.MaxBufferedBytes(max(64<<20, 2*p.recordMax)),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
@@ -197,6 +228,7 @@ func (p *producing) run(ctx context.Context, s *session) error {
 	if err := p.checkTopic(ctx, s); err != nil {
 		return err
 	}
+	p.topicMax.Store(p.topicLimit(ctx, s)) // before kgo, which asks once, hears of the topic
 	start := time.Now()
 	typed := len(p.files) == 0 && isTerminal(s.in)
 	if typed {
