@@ -58,13 +58,25 @@ func (c *certificates) stamps() (s [3]fileStamp, err error) {
 		if name == "" {
 			continue
 		}
-		fi, err := os.Stat(name)
-		if err != nil {
+		if s[i], err = stampOf(name); err != nil {
 			return s, err
 		}
-		s[i] = fileStamp{fi.ModTime(), fi.Size()}
 	}
 	return s, nil
+}
+
+// stampOf opens the file: one that may not be read any more has the same time.
+func stampOf(name string) (fileStamp, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return fileStamp{}, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return fileStamp{}, err
+	}
+	return fileStamp{fi.ModTime(), fi.Size()}, nil
 }
 
 func (c *certificates) load() (*loadedCertificates, error) {
@@ -91,34 +103,43 @@ func (c *certificates) load() (*loadedCertificates, error) {
 	return out, nil
 }
 
-// watch reads the files again when they change, until ctx ends. Files that do
-// not load leave the certificate in use and are complained of once.
+// watch reads the files again when they change, until ctx ends. Files that are
+// gone or do not load leave the certificate in use and are complained of once,
+// and once more when they are as they were.
 func (c *certificates) watch(ctx context.Context) {
 	every := c.files.CheckEvery
 	if every <= 0 {
 		every = 5 * time.Second
 	}
-	var refused [3]fileStamp
-	for ctx.Err() == nil {
+	complaint := ""
+	for {
 		sleep(ctx, every)
+		if ctx.Err() != nil {
+			return
+		}
 		stamps, err := c.stamps()
-		if err == nil && stamps == c.current.Load().stamps || err == nil && stamps == refused {
+		if err == nil && complaint == "" && stamps == c.current.Load().stamps {
 			continue
 		}
 		var next *loadedCertificates
 		if err == nil {
 			next, err = c.load()
 		}
-		if err != nil {
-			if stamps != refused {
-				c.logf("the changed TLS files are not used: %v", err)
+		switch {
+		case err != nil:
+			if complaint != err.Error() {
+				complaint = err.Error()
+				c.logf("the TLS files are not used, those read before are served on: %s", complaint)
 			}
-			refused = stamps
 			continue
+		case next.stamps == c.current.Load().stamps:
+			c.logf("the TLS files are back as they were")
+		default:
+			c.reloads.Add(1)
+			c.logf("read the TLS certificate %s again", c.files.Certificate)
 		}
+		complaint = ""
 		c.current.Store(next)
-		c.reloads.Add(1)
-		c.logf("read the TLS certificate %s again", c.files.Certificate)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +216,58 @@ func TestTLSCertificateIsReadAgainWhenItChanges(t *testing.T) {
 	eventually(t, "the new certificate", func() bool { return name() == "second" })
 	kept.send(request(opEcho, 1, []byte("still here")))
 	kept.want(1, []byte("still here"))
+}
+
+func TestTLSFilesThatDisappearAreToldOfOnce(t *testing.T) {
+	ts, a, files := startTLS(t, nil)
+	var watched []string // by the log
+	lines := func(text string) (n int) {
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		watched = slices.Clone(ts.log)
+		for _, l := range watched {
+			if strings.Contains(l, text) {
+				n++
+			}
+		}
+		return n
+	}
+	serves := func(want string) {
+		t.Helper()
+		c, conn := ts.dialTLS(&tls.Config{RootCAs: a.pool()})
+		defer c.conn.Close()
+		if got := conn.ConnectionState().PeerCertificates[0].Subject.CommonName; got != want {
+			t.Errorf("served the certificate of %q, want %q", got, want)
+		}
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := 1; round <= 2; round++ {
+		move(files.Key, files.Key+".away")
+		eventually(t, "the complaint", func() bool { return lines("not used") == round })
+		time.Sleep(10 * files.CheckEvery) // it must not be repeated
+		serves("first")
+		move(files.Key+".away", files.Key)
+		eventually(t, "the all-clear", func() bool { return lines("back as they were") == round })
+		time.Sleep(10 * files.CheckEvery)
+		serves("first")
+		if lines("not used") != round || lines("back as they were") != round || len(watched) != 2*round {
+			t.Fatalf("round %d: %q", round, watched)
+		}
+	}
+	if !strings.Contains(watched[0], files.Key) || !strings.Contains(watched[0], "no such file") {
+		t.Errorf("the complaint does not say what is wrong: %q", watched[0])
+	}
+	// Another one in its place is taken into use, which is told instead.
+	move(files.Certificate, files.Certificate+".away")
+	eventually(t, "the complaint", func() bool { return lines("not used") == 3 })
+	a.issue("second", files)
+	eventually(t, "the new certificate", func() bool { return lines("again") == 1 })
+	serves("second")
 }
 
 func TestTLSClientCertificatesAreChecked(t *testing.T) {
