@@ -32,8 +32,9 @@ func (l *load) startReader(name string, t topicSpec) error {
 // follower turns a client's fetches into polls.
 type follower struct {
 	name string
-	// began is when the poll before the last one began: the client asks for more
-	// as soon as a poll empties its buffer, so an answer may be that old.
+	// began is when the last poll began that brought an answer of the broker: the
+	// client asks for more as soon as a poll empties its buffer, so the next answer
+	// may be that old. A poll that brings an error of the client's own empties none.
 	began int64
 	next  map[check.Part]int64
 	// laggingEnd: the broker may tell an end below the last record that it sends
@@ -47,16 +48,16 @@ func (l *load) newFollower(name string) *follower {
 
 // poll waits for one fetch. Errors: a record that is none of ours.
 func (f *follower) poll(ctx context.Context, cl *kgo.Client) ([]*check.Poll, error) {
-	invoke := f.began
-	f.began = now()
+	begins := now()
 	fetches := cl.PollFetches(ctx)
-	at := check.Span{Invoke: invoke, Return: now()}
+	at := check.Span{Invoke: f.began, Return: now()}
 	var polls []*check.Poll
 	var bad error
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if p.Err != nil {
 			return
 		}
+		f.began = begins
 		part := check.Part{Topic: p.Topic, Num: p.Partition}
 		poll := &check.Poll{Span: at, Reader: f.name, Part: part, From: f.next[part], LogStart: p.LogStartOffset, End: p.HighWatermark}
 		if len(p.Records) > 0 {
