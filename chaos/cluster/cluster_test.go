@@ -104,3 +104,38 @@ func TestAReaderOvertakenByRetentionAsksAtTheLogStart(t *testing.T) {
 		}
 	}
 }
+
+// An answer is as old as the last poll that emptied the client's buffer; a poll
+// that brings an error of the client's own empties nothing.
+func TestAnAnswerIsDatedByTheLastPollThatBroughtOne(t *testing.T) {
+	part := func(err error, end int64) kgo.Fetches {
+		p := kgo.FetchPartition{Partition: 3, Err: err, HighWatermark: end}
+		return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "t", Partitions: []kgo.FetchPartition{p}}}}}
+	}
+	f := (&load{}).newFollower("r")
+	f.began = 10
+	for i, c := range []struct {
+		fetches      kgo.Fetches
+		begins, ends int64
+		invoke       int64 // -1: no answer of the broker
+	}{
+		{part(nil, 1), 20, 25, 10},
+		{kgo.NewErrFetch(errors.New("the group is lost")), 30, 31, -1},
+		{part(errors.New("the broker is away"), 0), 40, 41, -1},
+		{part(nil, 2), 50, 55, 20},
+		{nil, 60, 65, -1},
+		{part(nil, 3), 70, 75, 50},
+	} {
+		polls, err := f.take(c.fetches, c.begins, c.ends)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case c.invoke < 0:
+			if len(polls) > 0 {
+				t.Errorf("poll %d: %+v", i, polls[0])
+			}
+		case len(polls) != 1 || polls[0].Invoke != c.invoke || polls[0].Return != c.ends:
+			t.Errorf("poll %d: %+v, want one asked for at %d", i, polls, c.invoke)
+		}
+	}
+}

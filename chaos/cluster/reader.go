@@ -50,7 +50,12 @@ func (l *load) newFollower(name string) *follower {
 func (f *follower) poll(ctx context.Context, cl *kgo.Client) ([]*check.Poll, error) {
 	begins := now()
 	fetches := cl.PollFetches(ctx)
-	at := check.Span{Invoke: f.began, Return: now()}
+	return f.take(fetches, begins, now())
+}
+
+// take is what a poll that began at begins and ended at ends brought.
+func (f *follower) take(fetches kgo.Fetches, begins, ends int64) ([]*check.Poll, error) {
+	at := check.Span{Invoke: f.began, Return: ends}
 	var polls []*check.Poll
 	var bad error
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
