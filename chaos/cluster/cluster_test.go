@@ -43,6 +43,9 @@ func TestOutcomeOf(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", kerr.MessageTooLarge), check.Failed},
 		{kerr.RequestTimedOut, check.Unknown},
 		{kerr.KafkaStorageError, check.Unknown},
+		{kerr.NotController, check.Unknown}, // its record may be kept
+		{kerr.NotCoordinator, check.Unknown},
+		{kerr.CoordinatorNotAvailable, check.Unknown},
 		{kerr.LeaderNotAvailable, check.Unknown}, // may stem from metadata
 		{kgo.ErrRecordRetries, check.Unknown},
 		{context.DeadlineExceeded, check.Unknown},

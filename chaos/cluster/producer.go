@@ -100,7 +100,8 @@ func (l *load) send(cl *kgo.Client, p producer, k check.Key, partition int32, si
 }
 
 // outcomeOf tells a refusal from an answer that leaves it open. Errors about
-// time and storage leave it open: the record may have been written. So do the
+// time and storage leave it open: the record may have been written. So does a
+// coordinator or controller that resigns with a request under way. So do the
 // errors that the client takes from metadata: with them it also fails records
 // that are on their way.
 func outcomeOf(err error) check.Outcome {
@@ -110,6 +111,7 @@ func outcomeOf(err error) check.Outcome {
 		return check.Acked
 	case errors.Is(err, kerr.RequestTimedOut), errors.Is(err, kerr.NotEnoughReplicasAfterAppend),
 		errors.Is(err, kerr.KafkaStorageError), errors.Is(err, kerr.UnknownServerError),
+		errors.Is(err, kerr.NotController), errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.CoordinatorNotAvailable),
 		errors.Is(err, kerr.LeaderNotAvailable), errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return check.Unknown
 	case errors.As(err, &refused):

@@ -128,10 +128,11 @@ func CoordinatorErrorCode(err error) int16 {
 	}
 }
 
-// ControllerErrorCode is ErrorCode for changes that the controller decides.
+// ControllerErrorCode is ErrorCode for changes that the controller decides. One
+// that resigns has not decided on what was under way, whose record may be kept.
 func ControllerErrorCode(err error) int16 {
 	switch code := ErrorCode(err); code {
-	case codeNotLeaderOrFollower:
+	case codeNotLeaderOrFollower, codeNotCoordinator:
 		return codeNotController
 	default:
 		return code

@@ -75,3 +75,11 @@ func TestPartitionsThatAreNotServedAnswerAsKafkas(t *testing.T) {
 		}
 	}
 }
+
+func TestAControllerThatResignsIsLookedForAgain(t *testing.T) {
+	for _, err := range []error{core.ErrNoLeader, core.ErrNotLeader, core.ErrNotCoordinator, core.ErrShuttingDown} {
+		if got := ControllerErrorCode(fmt.Errorf("%w: the journal failed", err)); got != codeNotController {
+			t.Errorf("%v is answered with error %d, want %d", err, got, codeNotController)
+		}
+	}
+}
