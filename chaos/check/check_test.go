@@ -112,14 +112,27 @@ func TestLogCheckerNamesWhatIsWrong(t *testing.T) {
 			}
 		}, KindCorrupt},
 		{"two copies of an idempotent record", func(h *History) {
-			h.Polls[3].Records = append(h.Polls[3].Records, rec(5, 1, 3))
-			h.Polls[3].End, h.Finals[0].End = 6, 6
+			h.Polls[3].Records = append(h.Polls[3].Records, rec(5, 1, 2), rec(6, 1, 3))
+			h.Polls[3].End, h.Finals[0].End = 7, 7
 		}, KindDuplicate},
 		{"two copies after two attempts without idempotence", func(h *History) {
 			h.Sends[2].Idempotent, h.Sends[2].Attempts = false, 2
-			h.Polls[3].Records = append(h.Polls[3].Records, rec(5, 1, 3))
-			h.Polls[3].End, h.Finals[0].End = 6, 6
+			h.Polls[3].Records = append(h.Polls[3].Records, rec(5, 1, 2), rec(6, 1, 3))
+			h.Polls[3].End, h.Finals[0].End = 7, 7
 		}, ""},
+		{"two copies of a batch, the first cut by a deletion", func(h *History) {
+			h.Sends[2].Idempotent, h.Sends[2].Attempts = false, 2
+			h.Polls = h.Polls[3:]
+			h.Polls[0].From, h.Polls[0].LogStart, h.Polls[0].End = 4, 4, 7
+			h.Polls[0].Records = []Record{rec(4, 1, 3), rec(5, 1, 2), rec(6, 1, 3)}
+			h.Finals[0].Start, h.Finals[0].End = 4, 7
+		}, ""},
+		{"a batch torn apart", func(h *History) {
+			h.Sends[2].Idempotent, h.Sends[2].Attempts = false, 2
+			h.Polls[1].Records = []Record{rec(3, 1, 2), rec(4, 1, 2), rec(5, 1, 3), rec(6, 1, 3)}
+			h.Polls[3].Records = h.Polls[1].Records
+			h.Polls[1].End, h.Polls[2].End, h.Polls[3].End, h.Finals[0].End = 7, 7, 7, 7
+		}, KindReorder},
 		{"one offset, two records", func(h *History) {
 			h.Polls[2].Records[0], h.Polls[2].Records[1] = rec(0, 1, 1), rec(1, 1, 0)
 		}, KindInconsistent},

@@ -198,18 +198,35 @@ func (p *partLog) ordered(l *list) {
 		if s.Producer != producer || !s.Idempotent {
 			producer, last = s.Producer, -1
 		}
+		p.together(l, s)
 		for i := range s.Sums {
 			o := p.offsetOf(s, i)
 			if o < 0 {
 				continue
 			}
-			if o <= last {
+			// Of a batch that is there twice, a deletion may have cut the first copy.
+			if o <= last && (s.Idempotent || s.Attempts <= 1) {
 				l.add(KindReorder, where, "%v is at offset %d, behind it is offset %d of an earlier record", Key{s.Producer, s.First + int64(i)}, o, last)
 			}
 			last = o
 		}
 	}
 	p.realTime(l)
+}
+
+// together: before each copy of a record of a batch is the one before it.
+func (p *partLog) together(l *list, s *Send) {
+	if p.sparse() {
+		return
+	}
+	for i := 1; i < len(s.Sums); i++ {
+		before := Key{s.Producer, s.First + int64(i) - 1}
+		for _, o := range p.offsets[Key{s.Producer, s.First + int64(i)}] {
+			if r, ok := p.at[o-1]; ok && r.Key != before {
+				l.add(KindReorder, p.part.String(), "%v at offset %d is behind %v, not behind the record before it in its batch", Key{s.Producer, s.First + int64(i)}, o, r.Key)
+			}
+		}
+	}
 }
 
 func (p *partLog) realTime(l *list) {

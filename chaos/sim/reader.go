@@ -125,7 +125,7 @@ func (r *reader) failed(err error) {
 	case errors.Is(err, core.ErrStorageFailed) && s.damageKnown():
 		s.damaged(r.part, err)
 		r.stopped = true
-	case !retriable(err):
+	case !retriable(err), isStorageFailed(err):
 		s.fail(fmt.Errorf("%s read of %v from %d: %w", r.name, r.part.Part, r.next, err))
 	case errors.Is(err, core.ErrUnknownPartition) && !s.exists(r.part):
 		r.stopped = true

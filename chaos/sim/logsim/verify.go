@@ -49,9 +49,9 @@ func (r *run) compareShard(shard core.ShardID, m *shardModel, old []*group) erro
 
 // matches compares everything but the payloads.
 func (r *run) matches(shard core.ShardID, snap snapshot) error {
-	// A deletion may show as soon as it was asked for.
+	// A deletion may show as soon as its turn was submitted.
 	for id := range snap.states {
-		if r.set(shard).Get(id) == nil && !r.deleted[id] {
+		if r.set(shard).Get(id) == nil {
 			return fmt.Errorf("group %d is not there", id)
 		}
 	}
