@@ -111,7 +111,7 @@ func (r *run) delete(g *group) error {
 	r.trace("delete %d", g.id)
 	r.stats.Deletes++
 	r.set(g.shard).Delete(g.id)
-	r.deleting = append(r.deleting, g.id)
+	r.deleted[g.id] = true
 	g.cur = state{}
 	r.drop(g)
 	return nil
@@ -282,13 +282,6 @@ func (r *run) collect(shard core.ShardID) error {
 		}
 	}
 	m.snaps = append(m.snaps, snap)
-	r.deleting = slices.DeleteFunc(r.deleting, func(id core.PartitionID) bool {
-		if r.shardOf(id) != shard {
-			return false
-		}
-		r.deleted[id] = true
-		return true
-	})
 	r.trace("submit turn %d of shard %d", t.Seq, shard)
 	r.store.Journal().Submit(t)
 	r.stats.Turns++

@@ -93,15 +93,13 @@ type run struct {
 
 	groups []*group // by ID
 	nextID core.PartitionID
-	// deleted are the groups whose deletion was ever part of a turn; deleting those
-	// whose deletion waits for the next one.
-	deleted  map[core.PartitionID]bool
-	deleting []core.PartitionID
-	shards   []*shardModel
-	tail     []extent       // the journal's newest writes
-	jobs     []*raftlog.Job // handed out, not run
-	ran      []*raftlog.Job // run, not finished
-	done     []*raftlog.Turn
+	// deleted are the groups whose deletion was ever asked for.
+	deleted map[core.PartitionID]bool
+	shards  []*shardModel
+	tail    []extent       // the journal's newest writes
+	jobs    []*raftlog.Job // handed out, not run
+	ran     []*raftlog.Job // run, not finished
+	done    []*raftlog.Turn
 
 	crashed bool // the power has been cut once, where CutAt is set
 }
@@ -280,7 +278,7 @@ func (r *run) crash() {
 		r.disk.Crash(choose)
 	}
 	r.closeStore()
-	r.jobs, r.ran, r.done, r.deleting = nil, nil, nil, nil
+	r.jobs, r.ran, r.done = nil, nil, nil
 	for _, m := range r.shards {
 		m.busy = false
 	}
