@@ -42,7 +42,7 @@ func (s *Sim) flipRunning() {
 	if s.flip(); s.stats.FlipsMade > made {
 		s.stats.FlipsRunning++
 	}
-	s.after(s.between(500*core.Millisecond, 6*core.Second), s.flipRunning)
+	s.after(s.between(200*core.Millisecond, 2*core.Second), s.flipRunning)
 }
 
 // fill leaves little or no space for a while.
@@ -149,12 +149,20 @@ func (s *Sim) whileDown() {
 	}
 }
 
-// flip damages one stored bit, where none is damaged.
+// segmentFlipsMax bounds how many bits of segments are damaged at a time. Of the
+// journal it is one: its lists of lost partitions reach back a few frames.
+const segmentFlipsMax = 8
+
+// flip damages one stored bit: a bit of a segment now and then, so that readers
+// find it, or any bit where none is damaged.
 func (s *Sim) flip() {
-	if len(s.flips) > 0 {
+	files := s.disk.Files()
+	if len(s.flips) > 0 || s.chance(0.5) {
+		files = slices.DeleteFunc(files, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	}
+	if len(s.flips) >= segmentFlipsMax {
 		return
 	}
-	files := s.disk.Files()
 	if len(files) == 0 {
 		return
 	}
