@@ -327,7 +327,7 @@ func (w *flushWork) finish(j *Job) {
 	}
 	l.readTries = 0
 	l.flushed, l.flushedOffset = w.flushed, w.flushedOffset
-	l.pendingBytes -= w.bytes
+	l.addPending(-w.bytes)
 	if n := len(w.segs); n > 0 {
 		l.flushedSeg = w.segs[n-1].info
 		for i := range w.segs {

@@ -51,7 +51,7 @@ func (l *Log) push(i core.Index, m entryMeta) {
 			l.place(&m)
 		}
 		l.extendSegment(i, &m)
-		l.pendingBytes += int64(m.length)
+		l.addPending(int64(m.length))
 	}
 	if m.term > l.lastTerm() {
 		l.epochs = append(l.epochs, EpochStart{m.term, i, m.baseOffset})
@@ -62,6 +62,13 @@ func (l *Log) push(i core.Index, m entryMeta) {
 	l.metas.push(m)
 	l.last = i
 	l.next = m.nextOffset()
+}
+
+// addPending counts payload bytes that are to be flushed, for the log and for the
+// device.
+func (l *Log) addPending(n int64) {
+	l.pendingBytes += n
+	l.set.pending.Add(n)
 }
 
 // place chooses the segment and the position of a new batch.
@@ -115,7 +122,7 @@ func (l *Log) truncate(i core.Index) {
 			l.rollNext = true
 		}
 		if m.isBatch() {
-			l.pendingBytes -= int64(m.length)
+			l.addPending(-int64(m.length))
 		}
 	}
 	l.next = l.metas.at(n).baseOffset

@@ -33,6 +33,7 @@ type LogSet struct {
 	// Atomic; read by the journal.
 	oldest  atomic.Uint32 // the oldest journal file needed, ordNone if none
 	doneSeq atomic.Uint64
+	pending atomic.Int64 // payload bytes of all logs that are to be flushed
 }
 
 // cacheRef names a payload in memory.
@@ -100,6 +101,7 @@ func (s *LogSet) Delete(id core.PartitionID) {
 	l.dropBufs(l.last + 1)
 	delete(s.logs, id)
 	s.byID = nil
+	l.addPending(-l.pendingBytes)
 	l.closed = true
 	s.markDirty(l)
 }

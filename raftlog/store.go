@@ -86,7 +86,7 @@ func (s *Store) CheckSpace() SpaceState {
 	if free >= 2*flushJobBytes {
 		s.noFlush.Store(false) // flushing is how the journal gets smaller
 	}
-	need := s.opts.ReserveBytes
+	need := s.opts.ReserveBytes + s.spokenFor()
 	if s.refused.Load() || len(s.journal.spares) == 0 && s.opts.JournalSpare > 0 && s.SpaceState() == SpaceLow {
 		need += s.opts.JournalFileBytes
 	}
@@ -99,6 +99,16 @@ func (s *Store) CheckSpace() SpaceState {
 	return SpaceOK
 }
 
+// spokenFor is what the segments still need for bytes that the journal holds, at
+// most. What went straight to its segment counts too until it is flushed, but
+// never more in all than the journal's files could hold.
+func (s *Store) spokenFor() (n int64) {
+	for _, set := range s.sets {
+		n += set.pending.Load()
+	}
+	return max(0, min(n, int64(len(*s.journal.files.Load()))*s.opts.JournalFileBytes))
+}
+
 // roomForFile says whether another journal file fits beside the reserve. Where it
 // does not, appends of clients are refused from now on: the rest of the file in
 // use is for what goes on when the disk is full.
@@ -108,7 +118,7 @@ func (s *Store) roomForFile() bool {
 		s.opts.Logf("asking for the free space: %v", err)
 		return true // the write will tell
 	}
-	need := s.opts.ReserveBytes + s.opts.JournalFileBytes
+	need := s.opts.ReserveBytes + s.spokenFor() + s.opts.JournalFileBytes
 	if free >= need {
 		return true
 	}
