@@ -321,4 +321,5 @@ type Stats struct {
 	Elections     uint64 // won
 	PeerDropped   uint64 // messages of peers that were not taken or not sent
 	RaftWarnings  uint64
+	ReadsStarved  uint64 // found no payload memory
 }

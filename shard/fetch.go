@@ -171,9 +171,11 @@ func (s *Shard) read(p *partition, from, upTo core.Offset, maxBytes int, minOne 
 	res, job, err := p.log.Read(s.opts.Arena, from, upTo, maxBytes, minOne)
 	if errors.Is(err, arena.ErrFull) {
 		if !s.opts.Logs.Evict(max(maxBytes, arena.ChunkBytes)) {
+			s.stats.ReadsStarved++
 			return res, nil, errNoRoom
 		}
 		if res, job, err = p.log.Read(s.opts.Arena, from, upTo, maxBytes, minOne); errors.Is(err, arena.ErrFull) {
+			s.stats.ReadsStarved++
 			return res, nil, errNoRoom
 		}
 	}

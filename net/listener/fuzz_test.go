@@ -18,6 +18,8 @@ func (h *collector) Serve(c kafka.Conn, f kafka.Frame) {
 // stillTransport is a socket that nothing happens on.
 type stillTransport struct{}
 
+func (stillTransport) written() int64 { return 0 }
+
 func (stillTransport) flush()  {}
 func (stillTransport) pause()  {}
 func (stillTransport) resume() {}

@@ -113,6 +113,9 @@ func (p *plain) writable(err error) {
 	p.flush()
 }
 
+// written is nothing: sent hears of every byte.
+func (p *plain) written() int64 { return 0 }
+
 func (p *plain) close() {
 	if err := p.s.loop.el.Close(p.c); err != nil && !errors.Is(err, net.ErrClosed) {
 		p.s.loop.srv.opts.Logf("closing a connection of %s: %v", p.s.info.Host, err)

@@ -175,6 +175,7 @@ func (l *Loop) begin() {
 		}
 	}
 	l.sweepLater()
+	l.watchUnread()
 	// A turn without events tells when the shard wants its timer.
 	l.dirty = true
 }

@@ -19,6 +19,8 @@ type transport interface {
 	resume()
 	// close ends the connection; session.ended is called from it or later.
 	close()
+	// written grows with what the client takes, also before sent hears of it.
+	written() int64
 }
 
 // source gives out bytes that were read; 0 when there are none at hand.
@@ -71,6 +73,10 @@ type session struct {
 	// What is to be sent.
 	out      []piece
 	outBytes int64 // of out and of replies that wait for earlier ones
+	// When the client last took bytes, or was first to take any; exact when
+	// dropUnread has looked at what is written.
+	unreadSince core.Tick
+	written     int64
 
 	paused     pauseReason
 	queued     bool // in loop.waiting
@@ -172,6 +178,7 @@ func (s *session) admit() pauseReason {
 			l.shedMemory(s.size)
 			if buf, err = l.arena.Alloc(s.size); err != nil {
 				l.release(int64(s.size))
+				l.waiting.refused = true
 				return pauseArena
 			}
 		}
@@ -298,6 +305,9 @@ func (s *session) enqueue(r kafka.Reply) {
 		releaseAll(r.Bufs)
 		return
 	}
+	if len(s.out) == 0 {
+		s.unreadSince = s.loop.now
+	}
 	s.out = append(s.out, piece{b: r.Head})
 	for _, t := range r.Tail {
 		if len(t) > 0 {
@@ -316,7 +326,7 @@ func (s *session) enqueue(r kafka.Reply) {
 func (s *session) sent(n int) {
 	s.outBytes -= int64(n)
 	s.loop.stats.bytesOut.Add(uint64(n))
-	s.lastActive = s.loop.now
+	s.lastActive, s.unreadSince = s.loop.now, s.loop.now
 	i := 0
 	for ; i < len(s.out) && n >= len(s.out[i].b); i++ {
 		n -= len(s.out[i].b)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,9 @@ const (
 	tlsChunkBytes = 16 << 10
 	// tlsBatchBytes gathers small replies into one record.
 	tlsBatchBytes = 16 << 10
+	// tlsSliceBytes is what is written at once, so that a client that reads slowly
+	// is told from one that does not.
+	tlsSliceBytes = 64 << 10
 	// tlsWriteMax bounds one write to a client that reads nothing.
 	tlsWriteMax = 5 * time.Minute
 )
@@ -33,6 +37,9 @@ type secure struct {
 	used chan struct{} // the loop has used the chunk up; capacity 1
 	quit chan struct{} // closed when the connection ends
 	more chan struct{} // out has something; capacity 1
+
+	// Atomic.
+	wrote atomic.Int64 // bytes that the writer got rid of
 
 	// Owned by the loop.
 	chunk   []byte // the rest of what the reader handed over
@@ -207,21 +214,34 @@ func (t *secure) writeAll(out [][]byte, batch *[]byte) (n, pieces int, err error
 			continue
 		}
 		if len(b) > 0 {
-			if _, err = t.conn.Write(b); err != nil {
+			if err = t.write(b); err != nil {
 				return n, pieces, err
 			}
 			b = b[:0]
 		}
-		if _, err = t.conn.Write(p); err != nil {
+		if err = t.write(p); err != nil {
 			return n, pieces, err
 		}
 	}
-	if len(b) > 0 {
-		_, err = t.conn.Write(b)
-	}
+	err = t.write(b)
 	*batch = b[:0]
 	return n, pieces, err
 }
+
+// write writes in slices and counts them.
+func (t *secure) write(b []byte) error {
+	for len(b) > 0 {
+		n, err := t.conn.Write(b[:min(len(b), tlsSliceBytes)])
+		t.wrote.Add(int64(n))
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+func (t *secure) written() int64 { return t.wrote.Load() }
 
 // extendWrites gives the next writes their time, unless the connection ends.
 func (t *secure) extendWrites() error {

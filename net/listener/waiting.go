@@ -15,6 +15,8 @@ type waitList struct {
 	retry   bool       // a timer for the queue is set
 	serving bool       // the head of the queue may take a ticket
 	watch   bool       // a timer for slow requests is set
+	refused bool       // a request found no payload memory since watchUnread looked
+	starved uint64     // the shard's ReadsStarved when it looked
 }
 
 // ahead says whether others wait for a ticket and are to have it first.
