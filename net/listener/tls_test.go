@@ -157,6 +157,27 @@ func TestTLSRequestsOfASlowReaderAreNotReadAnyMore(t *testing.T) {
 	}
 }
 
+func TestTLSConnectionOfAClientThatReadsNothingEndsSoon(t *testing.T) {
+	ts, a, _ := startTLS(t, nil)
+	c, _ := ts.dialTLS(&tls.Config{RootCAs: a.pool()})
+	for i := range 40 {
+		c.send(request(opBig, uint32(i), u32(1<<20)))
+	}
+	l := ts.loops[0]
+	eventually(t, "a pause", func() bool { return l.stats.paused[pauseSlow].Load() > 0 })
+	time.Sleep(100 * time.Millisecond) // the socket fills up
+	start := time.Now()
+	l.Post(func() {
+		for s := range l.sessions {
+			s.Close("")
+		}
+	})
+	eventually(t, "the end", func() bool { return l.stats.connections.Load() == 0 })
+	if d := time.Since(start); d > 4*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
 func TestTLSRequestsWithoutATicketAreNotRead(t *testing.T) {
 	ts, a, _ := startTLS(t, func(o *Options) { o.NodeBytesMax = 1 << 20 })
 	c, _ := ts.dialTLS(&tls.Config{RootCAs: a.pool()})
