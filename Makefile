@@ -45,7 +45,9 @@ fuzz:
 	./tools/scripts/fuzz.sh $(FUZZTIME)
 
 sim:
-	go run ./chaos/sim/cmd -seeds $(SEEDS) -from $(FROM)
+	go build -o build/sim ./chaos/sim/cmd
+	./build/sim -seeds $(SEEDS) -from $(FROM)
+	./build/sim -layer log -seeds $(SEEDS) -from $(FROM)
 
 compat: build
 	go run ./tools/compat
