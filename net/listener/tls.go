@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,13 +182,19 @@ func (t *secure) wakeWriter() {
 // once this goroutine no longer touches them.
 func (t *secure) writeLoop() {
 	var batch []byte
+	stalled := false
 	for {
 		select {
 		case <-t.more:
 		case <-t.quit:
 			// A close_notify that cannot be sent is of no interest to a client
-			// that is gone.
-			_ = t.conn.Close()
+			// that is gone. One that takes nothing would hold it up, and with it
+			// the memory of its replies, for five seconds more.
+			if stalled {
+				_ = t.conn.NetConn().Close()
+			} else {
+				_ = t.conn.Close()
+			}
 			t.s.loop.force(message{kind: msgFunc, fn: t.s.ended})
 			return
 		}
@@ -196,6 +203,7 @@ func (t *secure) writeLoop() {
 		t.mu.out = nil
 		t.mu.Unlock()
 		n, pieces, err := t.writeAll(out, &batch)
+		stalled = stalled || errors.Is(err, os.ErrDeadlineExceeded)
 		t.s.loop.force(message{kind: msgFunc, fn: func() { t.left(n, pieces, err) }})
 	}
 }
