@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -64,17 +65,21 @@ func TestTheFirstClientFindsLeaders(t *testing.T) {
 	p.stop()
 }
 
+// The registration and the elections share the slow disk's syncs, so on a crowded
+// machine most elections, or all, may be over when the short wait begins: another
+// start is then asked to show it.
 func TestClientsAreAcceptedAlthoughElectionsTakeLong(t *testing.T) {
 	dir := slowDisk(t)
 	beside(t, dir, "hasty")
-	p := startProcess(t, dir)
-	cl := client(t, p.kafka)
-	if _, without := leaders(t, cl); without == 0 {
-		t.Error("the elections were over: the test shows nothing")
+	named := regexp.MustCompile(`accepted although some partitions have no leader yet" partitions=[1-9]\d* first="t-\d+`)
+	for range 5 {
+		p := startProcess(t, dir)
+		produce(t, client(t, p.kafka), "t", 0, 10)
+		told := named.MatchString(p.stderr())
+		p.stop()
+		if told {
+			return
+		}
 	}
-	if !strings.Contains(p.stderr(), "have no leader yet") || !strings.Contains(p.stderr(), `first="t-0 t-1`) || !strings.Contains(p.stderr(), "partitions=300") {
-		t.Error("the log does not name the partitions")
-	}
-	produce(t, cl, "t", 0, 10)
-	p.stop()
+	t.Error("no start accepted clients before the elections were over and named the partitions")
 }
