@@ -13,11 +13,8 @@ func newBufPool(size int) *bufPool {
 	return &bufPool{size: size, free: make(chan []byte, pooledBufsMax)}
 }
 
-// get returns a buffer of at least n bytes, aligned to BlockBytes, not zeroed.
-func (p *bufPool) get(n int) []byte {
-	if n > p.size {
-		return AlignedBuf(n)
-	}
+// get returns a buffer of the pool's size, aligned to BlockBytes, not zeroed.
+func (p *bufPool) get() []byte {
 	select {
 	case b := <-p.free:
 		return b

@@ -141,7 +141,7 @@ func (w *flushWork) flushSegment(s *Store, r *fileReader, g *flushSegment) error
 	if err != nil {
 		return err
 	}
-	sw := segmentWriter{s: s, f: data, buf: s.bufs.get(jobBufBytes)}
+	sw := segmentWriter{s: s, f: data, buf: s.bufs.get()}
 	err = sw.write(r, g)
 	s.bufs.put(sw.buf)
 	if err == nil {
@@ -270,7 +270,7 @@ func (sw *segmentWriter) flush() error {
 
 // writeRows appends index rows behind the info.rows that are there.
 func (w *flushWork) writeRows(s *Store, f File, g *flushSegment) error {
-	buf := s.bufs.get(jobBufBytes)
+	buf := s.bufs.get()
 	defer s.bufs.put(buf)
 	row, maxTs := int(g.info.rows), g.info.maxTs
 	blocks := buf[:0]

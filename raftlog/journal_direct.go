@@ -90,7 +90,7 @@ func (d *directWriter) extent(j *Journal, tl *turnLog, x *turnExtent) error {
 		return err
 	}
 	if d.buf == nil {
-		d.buf = AlignedBuf(hugePageBytes)
+		d.buf = AlignedBuf(int(min(hugePageBytes, j.fileMax)))
 	}
 	skip := int64(x.x.head)
 	for n > 0 {

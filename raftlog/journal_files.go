@@ -81,9 +81,9 @@ func (j *Journal) createFile(prewrite int64) (*jfile, error) {
 }
 
 func (j *Journal) fillFile(jf *jfile, prewrite int64) error {
-	buf := j.store.bufs.get(jobBufBytes)
+	buf := j.store.bufs.get()
 	defer j.store.bufs.put(buf)
-	clear(buf)
+	clear(buf[:min(int64(len(buf)), max(prewrite, BlockBytes))])
 	for off := int64(BlockBytes); off < prewrite; {
 		n := min(int64(len(buf)), prewrite-off)
 		if _, err := jf.f.WriteAt(buf[:n], off); err != nil {

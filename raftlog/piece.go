@@ -10,7 +10,7 @@ import (
 	"millrace/core/arena"
 )
 
-// jobBufBytes is the size of one I/O buffer of a Job.
+// jobBufBytes is the size of one I/O buffer of a Job, at most that of a journal file.
 const jobBufBytes = 1 << 20
 
 // readGapMax is how many bytes between two pieces are read along rather than
@@ -151,7 +151,7 @@ func readAhead(ps []piece) int64 {
 // fill loads the buffer from position at, up to end if it fits.
 func (r *fileReader) fill(p *piece, at, end int64) error {
 	if r.buf == nil {
-		r.buf = r.store.bufs.get(jobBufBytes)
+		r.buf = r.store.bufs.get()
 	}
 	f, err := r.file(p)
 	if err != nil {

@@ -33,7 +33,7 @@ func Open(fs FS, opts Options, shardOf func(core.PartitionID) core.ShardID) (*St
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &Store{fs: fs, opts: opts, bufs: newBufPool(jobBufBytes)}
+	s := &Store{fs: fs, opts: opts, bufs: newBufPool(int(min(jobBufBytes, opts.JournalFileBytes)))}
 	rec := &Recovery{Damaged: map[core.PartitionID]error{}}
 	if err := s.openIdentity(rec); err != nil {
 		return nil, nil, err

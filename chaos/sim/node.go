@@ -205,7 +205,9 @@ func (p *shardProc) turn() {
 	n.watchFailure() // the end of a flush job may have told
 	p.sh.Finish(n.clock(), &p.out)
 	out := &p.out
-	s.trace("shard %d turn: %v -> turn %v, %d jobs, %d done, timer %v", p.id, kindsOf(events), out.Turn != nil, len(out.Jobs), len(out.Done), out.NextTimer)
+	if s.tracing() {
+		s.trace("shard %d turn: %v -> turn %v, %d jobs, %d done, timer %v", p.id, kindsOf(events), out.Turn != nil, len(out.Jobs), len(out.Done), out.NextTimer)
+	}
 	if out.Fatal != nil {
 		s.fatal(out.Fatal)
 		return

@@ -93,12 +93,16 @@ func (d *Disk) Crash(choose Choice) {
 	d.Stats.TornDirs += len(lost)
 	d.pending = nil
 	d.dropOrphans()
+	for _, ino := range d.root.entries {
+		ino.linked = false
+	}
 	d.root = d.durable.clone()
 	for _, name := range slices.Sorted(maps.Keys(d.root.entries)) {
 		if ino := d.root.entries[name]; !ino.dir {
 			d.Stats.SectorsLost += ino.crash(choose)
 		}
 	}
+	d.countUsed()
 }
 
 // Kill ends the process that uses the disk and nothing else: the system's cache
@@ -167,8 +171,8 @@ func (d *Disk) FlipBit(name string, off int64, bit uint) {
 	ino := d.root.entries[clean(name)]
 	ino.cur[off] ^= 1 << bit
 	d.Stats.BitsFlipped++
-	if s := ino.dirty[off/ino.sector]; s != nil {
-		for _, old := range s.old {
+	if n := off / ino.sector; n < int64(len(ino.sectors)) {
+		for _, old := range ino.sectors[n].old {
 			if i := off % ino.sector; i < int64(len(old)) {
 				old[i] ^= 1 << bit
 			}

@@ -71,6 +71,7 @@ type Disk struct {
 	mount     int // handles of older mounts are dead
 	latencyUs int64
 	nextInode int
+	used      int64 // bytes of the files in root
 }
 
 // tree maps clean paths to inodes; directories have an inode without content.
@@ -151,12 +152,22 @@ func (d *Disk) SetCapacity(bytes int64) { d.opts.CapacityBytes = bytes }
 func (d *Disk) Capacity() int64 { return d.opts.CapacityBytes }
 
 // Used is the bytes taken by linked files.
-func (d *Disk) Used() int64 {
-	var n int64
+func (d *Disk) Used() int64 { return d.used }
+
+// countUsed counts them anew.
+func (d *Disk) countUsed() {
+	d.used = 0
 	for _, ino := range d.root.entries {
-		n += ino.allocated()
+		ino.linked = true
+		d.used += ino.allocated()
 	}
-	return n
+}
+
+// resized counts what a file has become larger or smaller.
+func (d *Disk) resized(f *inode, before int64) {
+	if f.linked {
+		d.used += f.allocated() - before
+	}
 }
 
 // TakeLatency returns the virtual microseconds that operations took since the
@@ -223,7 +234,21 @@ func (d *Disk) newInode(dir bool) *inode {
 func (d *Disk) change(op *dirOp) {
 	d.Stats.DirOps++
 	d.pending = append(d.pending, op)
+	d.unlink(op.name)
+	d.unlink(op.to)
 	op.apply(d.root)
+	if op.kind != opUnlink {
+		op.ino.linked = true
+		d.used += op.ino.allocated()
+	}
+}
+
+// unlink stops counting the file of that name, if there is one.
+func (d *Disk) unlink(name string) {
+	if ino := d.root.entries[name]; ino != nil {
+		ino.linked = false
+		d.used -= ino.allocated()
+	}
 }
 
 // flushDir makes the entries of dir durable.

@@ -230,7 +230,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 		// Some of it may have been written.
 		part := int64(d.opts.Rand.IntN(len(p)/d.opts.SectorBytes+1)) * int64(d.opts.SectorBytes)
 		if off+part <= f.ino.size() {
-			f.ino.write(p[:part], off)
+			f.ino.write(p[:part], off) // the size stays
 		}
 		return 0, pathErr("write", f.name, syscall.EIO)
 	}
@@ -247,7 +247,9 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 		}
 		off = to
 	}
+	before := f.ino.allocated()
 	f.ino.write(p, off)
+	d.resized(f.ino, before)
 	return len(p), nil
 }
 
@@ -277,7 +279,9 @@ func (f *file) Truncate(size int64) error {
 		d.Stats.NoSpace++
 		return pathErr("truncate", f.name, raftlog.ErrNoSpace)
 	}
+	before := f.ino.allocated()
 	f.ino.resize(size)
+	d.resized(f.ino, before)
 	return nil
 }
 

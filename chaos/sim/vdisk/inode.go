@@ -1,26 +1,27 @@
 package vdisk
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // inode is a file's content, or a directory.
 type inode struct {
 	id     int
 	dir    bool
 	sector int64
+	linked bool // counted in the disk's used bytes
 
 	cur []byte // as written; its length is the size as written
-	// dirty holds, per sector number, what the sector was before: old[0] is
-	// durable, the others were written since and written over.
-	dirty map[int64]*dirtySector
+	// sectors[n] is what is not durable of sector n. It may be shorter than the
+	// file, or longer.
+	sectors []dirtySector
+	dirty   []int64 // numbers of the sectors that have something, in no order
 	// sizes are the sizes that the file has had since the last sync, the durable
 	// one first; empty while the size is durable.
 	sizes []int64
 }
 
 type dirtySector struct {
+	// old is what the sector was before: old[0] is durable, the others were written
+	// since and written over. Empty: the sector is durable as it is.
 	old [][]byte
 	// dropped: a failed sync has marked the sector as clean without writing it.
 	dropped bool
@@ -35,31 +36,29 @@ func (f *inode) allocated() int64 {
 	return (f.size() + f.sector - 1) / f.sector * f.sector
 }
 
-// sectorBytes is a copy of sector n as written; nil beyond the end.
-func (f *inode) sectorBytes(n int64) []byte {
-	from := n * f.sector
-	if from >= f.size() {
-		return nil
-	}
-	return slices.Clone(f.cur[from:min(from+f.sector, f.size())])
-}
-
 // touch notes the content of the sectors of [off, off+n) before they change.
 func (f *inode) touch(off, n int64) {
 	if n <= 0 {
 		return
 	}
-	if f.dirty == nil {
-		f.dirty = map[int64]*dirtySector{}
+	first, last := off/f.sector, (off+n-1)/f.sector
+	if int(last) >= len(f.sectors) {
+		f.sectors = append(f.sectors, make([]dirtySector, int(last)+1-len(f.sectors))...)
 	}
-	for s := off / f.sector; s <= (off+n-1)/f.sector; s++ {
-		d := f.dirty[s]
-		if d == nil {
-			d = &dirtySector{}
-			f.dirty[s] = d
+	from := first * f.sector
+	var before []byte // of [from, ...); what is beyond the end was nothing
+	if from < f.size() {
+		before = slices.Clone(f.cur[from:min((last+1)*f.sector, f.size())])
+	}
+	for s := first; s <= last; s++ {
+		d := &f.sectors[s]
+		if len(d.old) == 0 {
+			f.dirty = append(f.dirty, s)
 		}
-		d.old = append(d.old, f.sectorBytes(s))
+		k := min(int64(len(before)), f.sector)
+		d.old = append(d.old, before[:k:k])
 		d.dropped = false
+		before = before[k:]
 	}
 }
 
@@ -89,15 +88,27 @@ func (f *inode) write(p []byte, off int64) {
 // sync makes the content durable, but for the sectors that a failed sync has
 // dropped before.
 func (f *inode) sync() {
-	maps.DeleteFunc(f.dirty, func(_ int64, d *dirtySector) bool { return !d.dropped })
-	f.sizes = nil
+	left := f.dirty[:0]
+	for _, n := range f.dirty {
+		if d := &f.sectors[n]; d.dropped {
+			left = append(left, n)
+		} else {
+			d.clean()
+		}
+	}
+	f.dirty, f.sizes = left, nil
+}
+
+func (d *dirtySector) clean() {
+	clear(d.old)
+	d.old, d.dropped = d.old[:0], false
 }
 
 // dropDirty is what a failed sync does: the sectors count as clean from now on,
 // and whether they reached the medium is open.
 func (f *inode) dropDirty() {
-	for _, d := range f.dirty {
-		d.dropped = true
+	for _, n := range f.dirty {
+		f.sectors[n].dropped = true
 	}
 }
 
@@ -110,14 +121,21 @@ func (f *inode) crash(choose func(n int) int) (lost int) {
 		options = slices.Compact(options)
 		size = options[choose(len(options))]
 	}
-	content := make([]byte, size)
-	copy(content, f.cur)
-	for _, s := range slices.Sorted(maps.Keys(f.dirty)) {
+	if len(f.dirty) == 0 && size == f.size() {
+		f.sizes = nil
+		return 0
+	}
+	content := slices.Grow(f.cur, int(max(0, size-f.size())))[:size]
+	if old := f.size(); size > old {
+		clear(content[old:])
+	}
+	slices.Sort(f.dirty) // so that the same seed makes the same choices
+	for _, s := range f.dirty {
 		from := s * f.sector
 		if from >= size {
 			continue
 		}
-		old := f.dirty[s].old
+		old := f.sectors[s].old
 		pick := choose(len(old) + 1)
 		if pick == len(old) {
 			continue
@@ -127,19 +145,27 @@ func (f *inode) crash(choose func(n int) int) (lost int) {
 		clear(part)
 		copy(part, old[pick])
 	}
-	f.cur, f.dirty, f.sizes = content, nil, nil
+	f.cur, f.sizes = content, nil
+	f.allDurable()
 	return lost
+}
+
+// allDurable forgets what the sectors were.
+func (f *inode) allDurable() {
+	for _, n := range f.dirty {
+		f.sectors[n].clean()
+	}
+	f.dirty = f.dirty[:0]
 }
 
 func (f *inode) clone() *inode {
 	c := *f
 	c.cur = slices.Clone(f.cur)
 	c.sizes = slices.Clone(f.sizes)
-	if f.dirty != nil {
-		c.dirty = make(map[int64]*dirtySector, len(f.dirty))
-		for s, d := range f.dirty {
-			c.dirty[s] = &dirtySector{old: slices.Clone(d.old), dropped: d.dropped}
-		}
+	c.dirty = slices.Clone(f.dirty)
+	c.sectors = slices.Clone(f.sectors)
+	for i := range c.sectors {
+		c.sectors[i].old = slices.Clone(c.sectors[i].old)
 	}
 	return &c
 }
