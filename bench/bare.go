@@ -16,7 +16,6 @@ type bare struct {
 	f     *os.File
 	bytes int64
 	at    int64
-	small []byte // one sector-aligned block of 4 KiB
 	large []byte // 1 MiB, aligned
 }
 
@@ -32,7 +31,7 @@ func openBare(path string, bytes int64) (*bare, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the disk to measure must allow direct I/O: %w", err)
 	}
-	d := &bare{f: f, bytes: bytes, small: aligned(blockBytes), large: aligned(largeBytes)}
+	d := &bare{f: f, bytes: bytes, large: aligned(largeBytes)}
 	for at := int64(0); at < bytes; at += largeBytes {
 		if _, err := f.WriteAt(d.large, at); err != nil {
 			return nil, errors.Join(err, d.close())
@@ -72,45 +71,49 @@ func (d *bare) append(b []byte) error {
 	return unix.Fdatasync(int(d.f.Fd()))
 }
 
-// latency appends a block rate times a second; 1 KiB takes a block of 4 KiB.
-// As for the broker, what is late is counted from when it was due; like a
-// journal, one write takes all that is due by then.
-func (d *bare) latency(ctx context.Context, rate int, span time.Duration) (latency, error) {
-	l := newLatencies()
+// latency appends size bytes (at most 64 KiB) rate times a second. As for the
+// broker, what is late is counted from when it was due; like a journal, one
+// write takes all that is due by then, up to 1 MiB.
+func (d *bare) latency(ctx context.Context, rate, size int, span time.Duration) (latency, error) {
 	d.at = 0
-	begin := time.Now()
-	l.from = begin.Add(warmUp)
-	due := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Second / time.Duration(rate)) }
-	for i := 0; ; {
+	pace, release := newPacer(time.Now(), rate)
+	defer release()
+	l := newLatencies(pace.begin.Add(warmUp), span)
+	blocks := (size + blockBytes - 1) / blockBytes
+	for i := 0; pace.due(i).Before(l.to); {
 		if ctx.Err() != nil {
 			return latency{}, ctx.Err()
 		}
-		if due(i).After(l.from.Add(span)) {
-			return l.result(span), nil
-		}
-		time.Sleep(time.Until(due(i)))
+		pace.waitFor(i)
 		first := i
-		for now := time.Now(); !due(i).After(now); i++ {
+		for now := time.Now(); !pace.due(i).After(now) && (i-first+1)*blocks*blockBytes <= largeBytes; i++ {
 		}
-		blocks := min(((i-first)*1024+blockBytes-1)/blockBytes, largeBytes/blockBytes)
-		if err := d.append(d.large[:max(blocks, 1)*blockBytes]); err != nil {
+		if err := d.append(d.large[:(i-first)*blocks*blockBytes]); err != nil {
 			return latency{}, err
 		}
-		for ; first < i; first++ {
-			l.record(due(first), time.Now())
+		for now := time.Now(); first < i; first++ {
+			l.record(pace.due(first), now)
 		}
 	}
+	return l.result(), nil
 }
 
-// throughput appends 1 MiB after the other, each with a sync.
-func (d *bare) throughput(ctx context.Context, span time.Duration) (float64, error) {
+// sequential writes 1 MiB after the other, in MB/s; synced once at the end.
+func (d *bare) sequential(ctx context.Context, span time.Duration) (float64, error) {
 	d.at = 0
 	begin, bytes := time.Now(), 0
-	for time.Since(begin) < span {
-		if err := errors.Join(ctx.Err(), d.append(d.large)); err != nil {
+	for ; time.Since(begin) < span; bytes += largeBytes {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if d.at+largeBytes > d.bytes {
+			d.at = 0
+		}
+		if _, err := d.f.WriteAt(d.large, d.at); err != nil {
 			return 0, err
 		}
-		bytes += largeBytes
+		d.at += largeBytes
 	}
-	return float64(bytes) / 1e6 / time.Since(begin).Seconds(), nil
+	err := unix.Fdatasync(int(d.f.Fd()))
+	return float64(bytes) / 1e6 / time.Since(begin).Seconds(), err
 }

@@ -1,23 +1,25 @@
 // Command bench loads a broker from outside and prints its figures beside what
-// the bare disk does in the same run.
+// the bare disk, or the bare journal, does in the same run.
 //
-// Four measurements, repeated and interleaved with the bare disk's so that drift
-// hits both: latency of acks=all produce requests at a fixed rate, counted from
-// the intended send time (an open loop: a slow answer does not slow the load
-// down); throughput of one partition; resident memory when idle; time to start
-// empty and after SIGKILL. Medians over the repeats and ratios are printed;
-// figures of one machine compare with each other and with nothing else.
+// Every measurement is made once per repeat, on a fresh broker, interleaved with
+// what it is compared with and in alternating order, so that drift hits both.
+// Each ratio is taken within its repeat; the medians over the repeats are held
+// against the targets. Figures of one machine compare with each other and with
+// nothing else: a target missed does not fail the run.
 //
 // Load generators are goroutines of this process, on the same cores as the
-// broker. Nothing here outlives the run but the report. Read bench.repeat first.
+// broker; they send requests that were encoded before the clock starts, and
+// their share of the CPU is printed. Nothing here outlives the run but the
+// report. Read bench.run first, then measurements.
 package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -32,8 +34,6 @@ type options struct {
 	peer, bin, dir string
 	repeats        int
 	seconds        int
-	rate           int
-	recoverMiB     int
 	json, smoke    bool
 	only           string
 }
@@ -44,15 +44,14 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "", "millrace binary (default: build it)")
 	flag.StringVar(&o.dir, "dir", "", "folder on the disk to measure (default: build/bench)")
 	flag.IntVar(&o.repeats, "repeats", 6, "interleaved repeats")
-	flag.IntVar(&o.seconds, "seconds", 10, "length of each measurement")
-	flag.IntVar(&o.rate, "rate", 1000, "produce requests per second for latency")
-	flag.IntVar(&o.recoverMiB, "recover-mib", 1024, "data written before SIGKILL for the start time")
+	flag.IntVar(&o.seconds, "seconds", 6, "length of each load")
 	flag.BoolVar(&o.json, "json", false, "print all repeats as JSON")
-	flag.BoolVar(&o.smoke, "smoke", false, "one short repeat with limits that only a broken broker misses")
-	flag.StringVar(&o.only, "only", "latency,throughput,idle,start", "measurements to make")
+	flag.BoolVar(&o.smoke, "smoke", false, "one short repeat, which shows that every measurement can be made; its figures mean nothing")
+	flag.StringVar(&o.only, "only", "", "measurements to make, by letter, separated by commas (default: all)")
+	flag.Usage = usage
 	flag.Parse()
 	if o.smoke {
-		o.repeats, o.seconds, o.recoverMiB = 1, 3, 128
+		o.repeats, o.seconds = 1, 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -63,171 +62,158 @@ func main() {
 	}
 }
 
+func usage() {
+	fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./bench [flags]\n\nmeasurements:")
+	for _, m := range measurements {
+		fmt.Fprintf(flag.CommandLine.Output(), "  %s  %s\n", m.letter, m.title)
+	}
+	fmt.Fprintln(flag.CommandLine.Output(), "\nflags:")
+	flag.PrintDefaults()
+}
+
+// bench is one run.
+type bench struct {
+	o       options
+	journal string // the program that drives the bare journal
+	disk    *bare
+}
+
 func run(ctx context.Context, o options) error {
+	chosen, err := choose(o)
+	if err != nil {
+		return err
+	}
+	b := &bench{o: o}
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	defer b.disk.close()
+	results := make([][]figures, len(chosen))
+	begin := time.Now()
+	for i := range o.repeats {
+		for k, m := range chosen {
+			f, err := m.run(ctx, b, i)
+			if err == nil {
+				err = m.complete(f)
+			}
+			if err != nil {
+				return fmt.Errorf("repeat %d, measurement %s: %w", i+1, m.letter, err)
+			}
+			results[k] = append(results[k], f)
+		}
+		fmt.Fprintf(os.Stderr, "repeat %d of %d done, %.0f s\n", i+1, o.repeats, time.Since(begin).Seconds())
+	}
+	if o.json {
+		return printJSON(os.Stdout, o, chosen, results)
+	}
+	fmt.Print(markdown(o, chosen, results))
+	return nil
+}
+
+// choose takes the measurements that --only names and the broker allows.
+func choose(o options) ([]*measurement, error) {
+	var letters []string
+	if o.only != "" {
+		letters = strings.Split(o.only, ",")
+	}
+	for _, l := range letters {
+		if !slices.ContainsFunc(measurements, func(m *measurement) bool { return m.letter == l }) {
+			return nil, fmt.Errorf("--only %s: there is no measurement %q", o.only, l)
+		}
+	}
+	var chosen []*measurement
+	for _, m := range measurements {
+		switch {
+		case letters != nil && !slices.Contains(letters, m.letter):
+		case o.peer != "millrace" && m.ownOnly:
+			fmt.Fprintf(os.Stderr, "measurement %s is made of millrace only\n", m.letter)
+		default:
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, errors.New("nothing is left to measure")
+	}
+	if o.repeats < 1 || o.seconds < 1 {
+		return nil, errors.New("--repeats and --seconds must be at least 1")
+	}
+	return chosen, nil
+}
+
+// prepare builds what is to run and opens the disk.
+func (b *bench) prepare() error {
 	root, err := peers.Root()
 	if err != nil {
 		return err
 	}
-	if o.dir == "" {
-		o.dir = filepath.Join(root, "build", "bench")
+	if b.o.dir == "" {
+		b.o.dir = filepath.Join(root, "build", "bench")
 	}
-	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+	if err := os.MkdirAll(b.o.dir, 0o755); err != nil {
 		return err
 	}
-	if o.peer == "millrace" && o.bin == "" {
-		if o.bin, err = peers.BuildMillrace(); err != nil {
+	if b.o.peer == "millrace" && b.o.bin == "" {
+		if b.o.bin, err = peers.BuildMillrace(); err != nil {
 			return err
 		}
 	}
-	disk, err := openBare(filepath.Join(o.dir, "bare"), 512<<20)
-	if err != nil {
-		return err
+	b.journal = filepath.Join(root, "bin", "bench-journal")
+	cmd := exec.Command("go", "build", "-o", b.journal, "./bench/journal")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build bench/journal: %w\n%s", err, strings.TrimSpace(string(out)))
 	}
-	defer disk.close()
-	b := &bench{o: o, disk: disk}
-	for i := range o.repeats {
-		r, err := b.repeat(ctx, i)
-		if err != nil {
-			return fmt.Errorf("repeat %d: %w", i+1, err)
-		}
-		b.results = append(b.results, r)
-		fmt.Fprintf(os.Stderr, "repeat %d of %d done\n", i+1, o.repeats)
-	}
-	s := summarise(b.results)
-	if o.json {
-		enc := json.NewEncoder(os.Stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(map[string]any{"peer": o.peer, "rate": o.rate, "seconds": o.seconds, "median": s, "repeats": b.results}); err != nil {
-			return err
-		}
-	} else {
-		fmt.Print(render(o, s))
-	}
-	if o.smoke {
-		return limits(o, s)
-	}
-	return nil
+	b.disk, err = openBare(filepath.Join(b.o.dir, "bare"), 512<<20)
+	return err
 }
 
-type bench struct {
-	o       options
-	disk    *bare
-	results []result
-}
+// span is the length of each load; a warm-up precedes it.
+func (b *bench) span() time.Duration { return time.Duration(b.o.seconds) * time.Second }
 
-// result is one repeat's figures, or the medians of all. Zero: not measured.
-type result struct {
-	Latency     latency    `json:"latency"`
-	BareLatency latency    `json:"bare_latency"`
-	Throughput  throughput `json:"throughput"`
-	BareMBps    float64    `json:"bare_mb_per_s"`
-	Idle        idle       `json:"idle"`
-	Start       starts     `json:"start"`
-}
-
-// latency is in milliseconds.
-type latency struct {
-	P50      float64 `json:"p50_ms"`
-	P99      float64 `json:"p99_ms"`
-	P999     float64 `json:"p999_ms"`
-	Max      float64 `json:"max_ms"`
-	Achieved float64 `json:"answers_per_s"`
-	Cores    float64 `json:"broker_cores"`
-}
-
-type throughput struct {
-	MBps     float64 `json:"mb_per_s"`
-	CPUPerGB float64 `json:"broker_cpu_s_per_gb"`
-}
-
-// idle is resident memory in MiB.
-type idle struct {
-	Fresh     float64 `json:"fresh_mib"`
-	AfterLoad float64 `json:"after_load_mib"`
-	DiskMiB   float64 `json:"fresh_disk_mib"`
-}
-
-// starts are seconds until the broker answers, and until it also tells the right
-// end of every partition.
-type starts struct {
-	Empty        float64 `json:"empty_s"`
-	AfterKill    float64 `json:"after_kill_s"`
-	AfterKillAll float64 `json:"after_kill_all_partitions_s"`
-}
-
-func (o options) wants(what string) bool { return slices.Contains(strings.Split(o.only, ","), what) }
-
-func (b *bench) newBroker(dir string) (peers.Broker, error) {
+// newBroker makes a broker with an empty data directory; args are appended to
+// millrace's command line.
+func (b *bench) newBroker(args ...string) (peers.Broker, error) {
+	dir := filepath.Join(b.o.dir, "broker")
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
 	switch b.o.peer {
 	case "millrace":
-		return peers.NewMillrace(peers.MillraceOptions{Bin: b.o.bin, Dir: dir})
+		return peers.NewMillrace(peers.MillraceOptions{Bin: b.o.bin, Dir: dir, Args: args})
 	case "kafka":
 		return peers.NewKafka(peers.KafkaOptions{Dir: dir, HeapMB: 1024})
 	}
 	return nil, fmt.Errorf("--peer %s: want millrace or kafka", b.o.peer)
 }
 
-// repeat makes each measurement once, on a fresh broker. Odd repeats measure the
-// bare disk first, even ones the broker.
-func (b *bench) repeat(ctx context.Context, i int) (r result, err error) {
-	dir := filepath.Join(b.o.dir, "broker")
-	broker, err := b.newBroker(dir)
+// withBroker runs f on a fresh broker that has been started, kills it and removes
+// its data.
+func (b *bench) withBroker(ctx context.Context, f func(peers.Broker) error, args ...string) (err error) {
+	broker, err := b.newBroker(args...)
 	if err != nil {
-		return r, err
+		return err
 	}
 	defer func() {
-		if kerr := broker.Kill(); err == nil {
-			err = kerr
+		if err = errors.Join(err, broker.Kill()); err == nil {
+			err = os.RemoveAll(broker.DataDir())
 		}
 	}()
-	took, err := start(ctx, broker)
-	if err != nil {
-		return r, err
+	if _, err := start(ctx, broker); err != nil {
+		return err
 	}
-	r.Start.Empty = took.Seconds()
-	if b.o.wants("idle") {
-		if r.Idle, err = b.measureIdle(ctx, broker); err != nil {
-			return r, err
+	return f(broker)
+}
+
+// inTurn runs the steps, in reverse order in every second repeat.
+func inTurn(repeat int, steps ...func() error) error {
+	steps = slices.Clone(steps)
+	if repeat%2 == 1 {
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
 		}
 	}
-	span := time.Duration(b.o.seconds) * time.Second
-	pairs := []struct {
-		name         string
-		broker, bare func() error
-	}{
-		{"latency", func() error { r.Latency, err = measureLatency(ctx, broker, b.o.rate, span); return err },
-			func() error { r.BareLatency, err = b.disk.latency(ctx, b.o.rate, span); return err }},
-		{"throughput", func() error { r.Throughput, err = measureThroughput(ctx, broker, span); return err },
-			func() error { r.BareMBps, err = b.disk.throughput(ctx, span); return err }},
-	}
-	for _, p := range pairs {
-		if !b.o.wants(p.name) {
-			continue
-		}
-		steps := []func() error{p.broker, p.bare}
-		if i%2 == 0 {
-			slices.Reverse(steps)
-		}
-		for _, step := range steps {
-			if err := step(); err != nil {
-				return r, fmt.Errorf("%s: %w", p.name, err)
-			}
-		}
-	}
-	if b.o.wants("idle") && (b.o.wants("latency") || b.o.wants("throughput")) {
-		if r.Idle.AfterLoad, err = residentMiB(ctx, broker, 5*time.Second); err != nil {
-			return r, err
-		}
-	}
-	if b.o.wants("start") {
-		empty := r.Start.Empty
-		if r.Start, err = b.measureRestart(ctx, broker); err != nil {
-			return r, fmt.Errorf("start after SIGKILL: %w", err)
-		}
-		r.Start.Empty = empty
-	}
-	return r, nil
+	return nil
 }

@@ -30,12 +30,16 @@ func NewMillrace(o MillraceOptions) (Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: "millrace", addr: fmt.Sprintf("127.0.0.1:%d", port), dataDir: o.Data, logPath: filepath.Join(o.Dir, "broker.log")}
+	admin, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{name: "millrace", addr: fmt.Sprintf("127.0.0.1:%d", port), admin: fmt.Sprintf("127.0.0.1:%d", admin), dataDir: o.Data, logPath: filepath.Join(o.Dir, "broker.log")}
 	if p.dataDir == "" {
 		p.dataDir = filepath.Join(o.Dir, "data")
 	}
 	p.command = func() *exec.Cmd {
-		args := []string{"serve", "--data", p.dataDir, "--listen", p.addr, "--admin", "127.0.0.1:0"}
+		args := []string{"serve", "--data", p.dataDir, "--listen", p.addr, "--admin", p.admin}
 		cmd := exec.Command(bin, append(args, o.Args...)...)
 		cmd.Env = append(cmd.Environ(), o.Env...)
 		return cmd

@@ -23,12 +23,15 @@ import (
 )
 
 // Broker is one broker process on this machine. Its methods may be called from
-// one goroutine at a time, except Kill, PID, Exited and Addr.
+// one goroutine at a time, except Kill, PID, Exited, Addr and AdminAddr.
 type Broker interface {
 	// Name is "millrace" or "kafka".
 	Name() string
 	// Addr is the Kafka listener, host:port; the same over all starts.
 	Addr() string
+	// AdminAddr is host:port of the operators' HTTP listener (/metrics), the same
+	// over all starts; empty where the broker has none.
+	AdminAddr() string
 	// DataDir holds everything that outlives the process.
 	DataDir() string
 	// LogPath is the file with what the process printed, over all starts.
@@ -51,6 +54,7 @@ type process struct {
 	// Immutable.
 	name    string
 	addr    string
+	admin   string
 	dataDir string
 	logPath string
 	command func() *exec.Cmd
@@ -63,10 +67,11 @@ type process struct {
 	}
 }
 
-func (p *process) Name() string    { return p.name }
-func (p *process) Addr() string    { return p.addr }
-func (p *process) DataDir() string { return p.dataDir }
-func (p *process) LogPath() string { return p.logPath }
+func (p *process) Name() string      { return p.name }
+func (p *process) Addr() string      { return p.addr }
+func (p *process) AdminAddr() string { return p.admin }
+func (p *process) DataDir() string   { return p.dataDir }
+func (p *process) LogPath() string   { return p.logPath }
 
 func (p *process) PID() int {
 	p.mu.Lock()

@@ -65,6 +65,7 @@ var mayImport = map[string][]string{
 	"net":           {"core", "raftlog", "shard", "net"},
 	"tools":         {"core", "raftlog", "shard", "coordinator", "net", "tools", "bench/peers", "chaos/check"},
 	"bench":         {"bench"},
+	"bench/journal": {"core", "raftlog"}, // drives the journal alone, to compare the broker with
 	"chaos/check":   {"chaos/check"},
 	"chaos/sim":     {"core", "raftlog", "shard", "coordinator", "chaos/sim", "chaos/check"},
 	"chaos/cluster": {"chaos/cluster", "chaos/check", "bench/peers"},

@@ -1,0 +1,4 @@
+package main
+
+// measurements are in the order of the report.
+var measurements = []*measurement{bandwidth, smallBatches, manyPartitions}
