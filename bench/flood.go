@@ -44,6 +44,19 @@ func (f *flood) run(ctx context.Context, b peers.Broker, warm, span time.Duratio
 	return flooded{float64(bytes) / 1e6 / used.seconds, used.broker / used.seconds, used.own / used.seconds}, err
 }
 
+// write loads the broker until bytes are acknowledged, and returns how many were.
+func (f *flood) write(ctx context.Context, b peers.Broker, bytes int64) (int64, error) {
+	l, acked, err := f.start(ctx, b)
+	if err != nil {
+		return 0, err
+	}
+	for acked.Load() < bytes && l.ctx.Err() == nil {
+		l.sleep(time.Millisecond)
+	}
+	err = l.finish()
+	return acked.Load(), err
+}
+
 func (f *flood) start(ctx context.Context, b peers.Broker) (*lanes, *atomic.Int64, error) {
 	l, err := dial(ctx, b, f.conns)
 	if err != nil {

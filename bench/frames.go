@@ -15,6 +15,7 @@ import (
 // serve; neither is flexible, so that the answers are easy to walk through.
 const (
 	produceVersion = 8
+	fetchVersion   = 11
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -53,6 +54,9 @@ func makeBatch(size int) []byte {
 	put32(b[17:], crc32.Checksum(b[21:], castagnoli))
 	return b
 }
+
+// recordsIn is the number of records that a batch's header tells.
+func recordsIn(batch []byte) uint32 { return binary.BigEndian.Uint32(batch[57:]) }
 
 // produceFrame encodes a Produce request, acks=all, of one batch.
 func produceFrame(topic string, partition int32, batch []byte) []byte {

@@ -1,4 +1,4 @@
 package main
 
 // measurements are in the order of the report.
-var measurements = []*measurement{bandwidth, smallBatches, manyPartitions}
+var measurements = []*measurement{bandwidth, smallBatches, manyPartitions, consumers, startAndIdle, costs, idlePartitions}
