@@ -35,6 +35,7 @@ var table = []Metric{
 	{Name: "millrace_shard_inflight_bytes", Kind: Gauge, Labels: []string{"shard"}, Help: "Appended bytes that are not on stable storage yet."},
 	{Name: "millrace_shard_inflight_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_shard_inflight_bytes."},
 	{Name: "millrace_shard_fetch_waiters", Kind: Gauge, Labels: []string{"shard"}, Help: "Fetches that wait for records."},
+	{Name: "millrace_shard_reads_starved_total", Kind: Counter, Labels: []string{"shard"}, Help: "Reads of records that found no payload memory and had to wait."},
 	{Name: "millrace_shard_fetch_waiters_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_shard_fetch_waiters."},
 
 	{Name: "millrace_payload_memory_bytes", Kind: Gauge, Labels: []string{"shard", "state"}, Help: "Payload memory outside the Go heap: mapped, and of it live (some buffer refers to it)."},

@@ -91,6 +91,7 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 			set("millrace_shard_peer_dropped_total", float64(s.PeerDropped))
 			set("millrace_shard_inflight_bytes", float64(s.InflightBytes))
 			set("millrace_shard_fetch_waiters", float64(s.FetchWaiters))
+			set("millrace_shard_reads_starved_total", float64(s.ReadsStarved))
 		}
 	}
 	r := b.srv.Refused()
