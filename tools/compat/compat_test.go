@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,37 +31,50 @@ func TestRedCountsFailedAndNotRunCells(t *testing.T) {
 
 func TestAClientThatIsNotInstalledIsRed(t *testing.T) {
 	s := &suite{}
-	c := client{name: "a", needs: "java", cannot: map[string]string{"seek": "no"}}
-	tab := s.run(t.Context(), []client{c}, scenarioTable, map[string]error{"java": errors.New("no jars")}, 1)
-	if want := len(scenarioTable) - 2; tab.red() != want { // seek, and no restart without a way to restart
+	c := client{name: "a", needs: "java", cannot: map[string]string{"consume-time": "no"}}
+	tab := &table{clients: []client{c}, scenarios: scenarioTable}
+	s.run(t.Context(), []*table{tab}, map[string]error{"java": errors.New("no jars")}, 1)
+	if want := len(scenarioTable) - 2; tab.red() != want { // consume-time, and no restart without a way to restart
 		t.Errorf("%d red cells, want %d", tab.red(), want)
 	}
 }
 
-func TestPickRefusesUnknownNames(t *testing.T) {
-	if _, err := pick(clientTable, func(c client) string { return c.name }, "kcat,nobody"); err == nil {
-		t.Error("an unknown client was accepted")
+func TestUnknownNamesAreRefused(t *testing.T) {
+	for _, names := range [][2]string{{"kcat,nobody", ""}, {"", "consume-start,nothing"}} {
+		if _, err := choose(names[0], names[1]); err == nil {
+			t.Errorf("%q was accepted", names)
+		}
+	}
+	tables, err := choose("franz-go", "restart")
+	if err != nil || len(tables) != 1 || len(tables[0].clients) != 1 || len(tables[0].scenarios) != 1 {
+		t.Errorf("%v, %v", tables, err)
 	}
 }
 
 // TestScenariosOfTheTableExist guards the reasons in client.cannot against
 // columns that were renamed.
 func TestScenariosOfTheTableExist(t *testing.T) {
-	names := map[string]bool{}
-	for _, s := range scenarioTable {
-		names[s.name] = true
+	all, err := choose("", "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, c := range clientTable {
-		for n := range c.cannot {
-			if !names[n] {
-				t.Errorf("%s cannot do %q, which is no scenario", c.name, n)
+	for _, tab := range all {
+		names := map[string]bool{"grow": true, "partitions": true}
+		for _, s := range tab.scenarios {
+			names[s.name] = true
+		}
+		for _, c := range tab.clients {
+			for n := range c.cannot {
+				if !names[n] {
+					t.Errorf("%s cannot do %q, which is no scenario", c.name, n)
+				}
 			}
 		}
 	}
 }
 
 func TestDriveReturnsTheVerdict(t *testing.T) {
-	s := &suite{in: newInstaller(t.TempDir()), logs: t.TempDir(), limit: time.Second}
+	s := &suite{in: newInstaller(t.TempDir()), limit: time.Second}
 	for _, c := range []struct{ script, want string }{
 		{"echo noise; echo ok", ""},
 		{"echo 'fail: no leader'; exit 1", "no leader"},
@@ -71,7 +85,7 @@ func TestDriveReturnsTheVerdict(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		s.barrier = newBarrier(1, []func(context.Context) error{func(context.Context) error { return errors.New("no power") }})
-		err := s.drive(ctx, client{name: "sh"}, scenario{name: "x"}, []string{"sh", "-c", c.script}, "topic")
+		err := s.drive(ctx, filepath.Join(t.TempDir(), "log"), []string{"sh", "-c", c.script}, "topic")
 		cancel()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.script, err, c.want)

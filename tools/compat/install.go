@@ -60,24 +60,26 @@ func (in *installer) env() []string {
 
 // install runs the units that the clients need side by side and returns the
 // errors by unit.
-func (in *installer) install(ctx context.Context, clients []client) map[string]error {
+func (in *installer) install(ctx context.Context, tables []*table) map[string]error {
 	failed := map[string]error{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	started := map[string]bool{}
-	for _, c := range clients {
-		if started[c.needs] {
-			continue
-		}
-		started[c.needs] = true
-		wg.Go(func() {
-			if err := in.units[c.needs](ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[c.needs] = err
-				fmt.Fprintf(os.Stderr, "install %s: %v\n", c.needs, err)
+	for _, t := range tables {
+		for _, c := range t.clients {
+			if started[c.needs] {
+				continue
 			}
-		})
+			started[c.needs] = true
+			wg.Go(func() {
+				if err := in.units[c.needs](ctx); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					failed[c.needs] = err
+					fmt.Fprintf(os.Stderr, "install %s: %v\n", c.needs, err)
+				}
+			})
+		}
 	}
 	wg.Wait()
 	return failed

@@ -1,13 +1,14 @@
 // Command compat runs unmodified Kafka clients against a broker and prints the
-// table client x scenario. It ends with 1 when any cell is red; a client that
+// tables scenario x client. It ends with 1 when any cell is red; a client that
 // cannot be installed is red, never left out.
 //
 // It starts a broker of ours (or, with --peer kafka, Apache Kafka; or takes
-// --brokers), installs the clients into build/cache, and runs each cell as a
-// process of the client's own language that talks to the broker alone. The
-// process tree is the only state: cells run in parallel, each with topics of
-// its own, and the cells that need a restart of the broker run last and
-// together. Read main, then suite.run.
+// --brokers), installs the clients into build/cache, and gives orders to drivers:
+// processes in each client's own language that talk to the broker alone
+// (clients/README.md). The scenarios are here, and so is the judgement: the runner
+// looks at the broker through a client of its own. The clients run in parallel,
+// each with topics of its own; the cells that need a restart of the broker run
+// last and together. Read main, then suite.run, then trial.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,7 +30,7 @@ import (
 type options struct {
 	brokers, peer, bin, restart string
 	clients, scenarios          string
-	jobs                        int
+	lanes                       int
 	limit                       time.Duration
 }
 
@@ -40,8 +42,8 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "", "millrace binary to test (default: build it)")
 	flag.StringVar(&o.clients, "clients", "", "only these clients, comma-separated")
 	flag.StringVar(&o.scenarios, "scenarios", "", "only these scenarios, comma-separated")
-	flag.IntVar(&o.jobs, "jobs", 5, "cells that run at a time")
-	flag.DurationVar(&o.limit, "limit", 2*time.Minute, "time limit of one cell")
+	flag.IntVar(&o.lanes, "lanes", 6, "clients that run at a time")
+	flag.DurationVar(&o.limit, "limit", 3*time.Minute, "time limit of one cell")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -60,11 +62,7 @@ func run(ctx context.Context, o options) (red int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	clients, err := pick(clientTable, func(c client) string { return c.name }, o.clients)
-	if err != nil {
-		return 0, err
-	}
-	scenarios, err := pick(scenarioTable, func(s scenario) string { return s.name }, o.scenarios)
+	tables, err := choose(o.clients, o.scenarios)
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +75,7 @@ func run(ctx context.Context, o options) (red int, err error) {
 		return 0, err
 	}
 	in := newInstaller(root)
-	failed := in.install(ctx, clients)
+	failed := in.install(ctx, tables)
 	fmt.Printf("installed in %.0f s\n", time.Since(begin).Seconds())
 	target, stopBroker, err := startTarget(ctx, o, filepath.Join(logs, "broker"))
 	if err != nil {
@@ -89,30 +87,57 @@ func run(ctx context.Context, o options) (red int, err error) {
 		return 0, err
 	}
 	defer s.close()
-	t := s.run(ctx, clients, scenarios, failed, o.jobs)
-	fmt.Print(t.render())
-	fmt.Printf("%d cells, %d red, %.0f s; output of the cells in %s\n", t.cells(), t.red(), time.Since(begin).Seconds(), logs)
-	return t.red(), ctx.Err()
+	s.run(ctx, tables, failed, o.lanes)
+	cells := 0
+	for _, t := range tables {
+		fmt.Print(t.render())
+		cells += t.cells()
+		red += t.red()
+	}
+	fmt.Printf("\n%d cells, %d red, %.0f s; what the clients said is in %s\n", cells, red, time.Since(begin).Seconds(), logs)
+	return red, ctx.Err()
 }
 
-// pick keeps the named elements; no names: all.
-func pick[T any](all []T, name func(T) string, names string) ([]T, error) {
-	if names == "" {
-		return all, nil
+// choose returns the tables with only the named clients and scenarios; no names:
+// all.
+func choose(clients, scenarios string) ([]*table, error) {
+	all := []*table{
+		{title: "client libraries", clients: clientTable, scenarios: scenarioTable},
+		{title: "Apache Kafka's command-line tools", clients: toolTable, scenarios: toolScenarios},
 	}
-	var out []T
-	for n := range strings.SplitSeq(names, ",") {
-		found := false
-		for _, x := range all {
-			if name(x) == n {
-				out, found = append(out, x), true
-			}
+	knownClients, knownScenarios := map[string]bool{}, map[string]bool{}
+	var out []*table
+	for _, t := range all {
+		t.clients = pick(t.clients, func(c client) string { return c.name }, clients, knownClients)
+		t.scenarios = pick(t.scenarios, func(s scenario) string { return s.name }, scenarios, knownScenarios)
+		if len(t.clients) > 0 && len(t.scenarios) > 0 {
+			out = append(out, t)
 		}
-		if !found {
-			return nil, fmt.Errorf("no %q in the table", n)
+	}
+	for _, x := range []struct {
+		names string
+		known map[string]bool
+	}{{clients, knownClients}, {scenarios, knownScenarios}} {
+		for n := range strings.SplitSeq(x.names, ",") {
+			if n != "" && !x.known[n] {
+				return nil, fmt.Errorf("no %q in the tables", n)
+			}
 		}
 	}
 	return out, nil
+}
+
+// pick keeps the elements whose names are in the comma-separated list, all when
+// it is empty, and notes every name.
+func pick[T any](all []T, name func(T) string, list string, known map[string]bool) []T {
+	var out []T
+	for _, x := range all {
+		known[name(x)] = true
+		if list == "" || slices.Contains(strings.Split(list, ","), name(x)) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // target is the broker under test.
@@ -141,7 +166,7 @@ func startTarget(ctx context.Context, o options, dir string) (target, func(), er
 	var err error
 	switch o.peer {
 	case "millrace":
-		b, err = peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir})
+		b, err = peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir, Args: []string{"--set", "group.initial.rebalance.delay.ms=0"}})
 	case "kafka":
 		b, err = peers.NewKafka(peers.KafkaOptions{Dir: dir})
 	default:

@@ -3,154 +3,146 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
-// scenario is one column of the table. prepare makes the topics and returns the
-// driver's arguments beside --topic and --group; verify looks at the broker
-// through another client once the driver has said ok.
+// scenario is one row of the table. run gives the client's driver its orders and
+// looks at the broker through another client.
 type scenario struct {
-	name    string
-	driver  string
-	prepare func(ctx context.Context, s *suite, c client, topic string) ([]string, error)
-	verify  func(ctx context.Context, s *suite, c client, topic, group string) error
+	name string
+	run  func(t *trial)
+	// restarts: the broker is restarted meanwhile, so the scenario runs at the end,
+	// together with its like.
+	restarts bool
 }
 
 const (
 	produceCount = 300
 	sharedCount  = 500
-	seekCount    = 100
-	seekFirst    = 57
-	seekStepMs   = 1000
+)
+
+// Kafka's error codes that clients must show.
+const (
+	offsetOutOfRange      = 1
+	unknownTopic          = 3
+	messageTooLarge       = 10
+	invalidTopic          = 17
+	invalidTimestamp      = 32
+	topicAlreadyExists    = 36
+	invalidConfig         = 40
+	invalidRequest        = 42
+	nonEmptyGroup         = 68
+	groupIDNotFound       = 69
+	transactionalKey      = 24 // AddPartitionsToTxn
+	millisecondsPerRecord = 1000
 )
 
 var scenarioTable = []scenario{
-	{name: "create", driver: "create", prepare: nothing, verify: verifyCreated},
+	{name: "create-topic", run: createTopic},
+	{name: "delete-topic", run: deleteTopic},
 	produceScenario("none"), produceScenario("gzip"), produceScenario("snappy"), produceScenario("lz4"), produceScenario("zstd"),
-	{name: "idempotent", driver: "idempotent", verify: verifyIdempotent,
-		prepare: func(ctx context.Context, s *suite, _ client, topic string) ([]string, error) {
-			return []string{"--count", strconv.Itoa(produceCount)}, s.create(ctx, 1, topic)
-		}},
-	{name: "consume", driver: "consume", verify: nothingMore,
-		prepare: func(ctx context.Context, s *suite, _ client, topic string) ([]string, error) {
-			return []string{"--count", strconv.Itoa(sharedCount)}, s.fillEveryCodec(ctx, topic, sharedCount)
-		}},
-	{name: "group", driver: "group", verify: verifyGroup,
-		prepare: func(ctx context.Context, s *suite, _ client, topic string) ([]string, error) {
-			return nil, s.create(ctx, 4, topic)
-		}},
-	{name: "seek", driver: "seek", prepare: prepareSeek, verify: nothingMore},
-	{name: "delete", driver: "delete", verify: verifyDeleted,
-		prepare: func(ctx context.Context, s *suite, _ client, topic string) ([]string, error) {
-			return nil, s.create(ctx, 1, topic)
-		}},
-	{name: restartName, driver: "restart", verify: nothingMore,
-		prepare: func(ctx context.Context, s *suite, _ client, topic string) ([]string, error) {
-			return nil, s.create(ctx, 2, topic)
-		}},
+	{name: "idempotent-cut", run: idempotentCut},
+	{name: "oversize-record", run: oversizeRecord},
+	{name: "invalid-record", run: invalidRecord},
+	{name: "transaction", run: transaction},
+	{name: "consume-start", run: consumeStart},
+	{name: "consume-end", run: consumeEnd},
+	{name: "consume-offset", run: consumeOffset},
+	{name: "consume-time", run: consumeTime},
+	{name: "delete-records", run: deleteRecords},
+	{name: "group-eager", run: func(t *trial) { groupComesAndGoes(t, "range", false) }},
+	{name: "group-coop", run: func(t *trial) { groupComesAndGoes(t, "cooperative-sticky", true) }},
+	{name: "group-crash", run: groupCrash},
+	{name: "group-static", run: groupStatic},
+	{name: "commit-resume", run: commitResume},
+	{name: "reset-start", run: func(t *trial) { resetOffset(t, "start", 20) }},
+	{name: "reset-end", run: func(t *trial) { resetOffset(t, "end", 100) }},
+	{name: "reset-offset", run: func(t *trial) { resetOffset(t, "offset:33", 33) }},
+	{name: "reset-time", run: func(t *trial) { resetOffset(t, "timestamp", 57) }},
+	{name: "reset-shift", run: func(t *trial) { resetOffset(t, "shift:-25", 25) }},
+	{name: "delete-group", run: deleteGroup},
+	{name: "add-partitions", run: addPartitions},
+	{name: "restart", run: restart, restarts: true},
 }
 
-const restartName = "restart"
+func createTopic(t *trial) {
+	d := t.driver(0)
+	configs := map[string]string{"retention.ms": "3600000", "max.message.bytes": "100000"}
+	if t.c.autoCreates {
+		configs = nil
+		t.do(d, "create topic=%s partitions=0", t.topic)
+	} else {
+		t.do(d, "create topic=%s partitions=3 configs=retention.ms:3600000,max.message.bytes:100000", t.topic)
+		shown := 0
+		t.await(10*time.Second, func() bool {
+			shown = int(t.number(t.do(d, "partitions topic=%s", t.topic), "count"))
+			return shown == 3
+		}, func() string { return fmt.Sprintf("the client sees %d partitions, want 3", shown) })
+		t.refused(d, []int{topicAlreadyExists}, "create topic=%s partitions=3", t.topic)
+		t.refused(d, []int{invalidConfig}, "create topic=%s-2 partitions=1 configs=retention.ms:soon", t.topic)
+	}
+	if t.err != nil {
+		return
+	}
+	t.check(t.s.awaitPartitions(t.ctx, t.topic, func(n int) bool { return n == 3 || t.c.autoCreates && n > 0 }), "the client is content, but")
+	for name, want := range configs {
+		have, err := t.s.topicConfig(t.ctx, t.topic, name)
+		t.check(err, "describe the topic")
+		if t.err == nil && have != want {
+			t.fail("the client is content, but %s is %q, want %q", name, have, want)
+		}
+	}
+}
 
-var acksTable = []string{"0", "1", "all"}
+func deleteTopic(t *trial) {
+	t.create(2)
+	t.feed(10, 2)
+	d := t.driver(0)
+	t.do(d, "delete topic=%s", t.topic)
+	if t.err == nil {
+		t.check(t.s.awaitPartitions(t.ctx, t.topic, func(n int) bool { return n == 0 }), "the client is content, but")
+	}
+	t.refused(d, []int{unknownTopic}, "delete topic=%s", t.topic)
+}
 
-func produceScenario(codec string) scenario {
-	return scenario{name: codec, driver: "produce",
-		prepare: func(ctx context.Context, s *suite, _ client, topic string) ([]string, error) {
-			return []string{"--codec", codec, "--count", strconv.Itoa(produceCount)}, s.create(ctx, 1, withAcks(topic)...)
-		},
-		verify: func(ctx context.Context, s *suite, c client, topic, _ string) error {
-			for i, t := range withAcks(topic) {
-				got, err := s.read(ctx, t, produceCount)
-				if err != nil {
-					return fmt.Errorf("acks=%s: %w", acksTable[i], err)
-				}
-				for j, r := range got {
-					if !c.ownValues && (string(r.Key) != key(j) || string(r.Value) != value(j)) {
-						return fmt.Errorf("acks=%s: record %d is %.12q", acksTable[i], j, r.Value)
-					}
-					if have := codecNames[r.Attrs.CompressionType()]; have != codec {
-						return fmt.Errorf("acks=%s: record %d is in codec %s", acksTable[i], j, have)
-					}
-				}
+// deleteRecords: what is below the offset is gone, the rest is not, and an offset
+// beyond the end is refused.
+func deleteRecords(t *trial) {
+	t.create(1)
+	t.feed(100, 1)
+	d := t.driver(0)
+	if low := t.number(t.do(d, "trim topic=%s partition=0 offset=40", t.topic), "low"); t.err == nil && low != 40 {
+		t.fail("the new log start is %d, want 40", low)
+	}
+	t.refused(d, []int{offsetOutOfRange}, "trim topic=%s partition=0 offset=1000", t.topic)
+	if t.err != nil {
+		return
+	}
+	starts, err := t.s.adm.ListStartOffsets(t.ctx, t.topic)
+	t.check(err, "list the start offset")
+	if start, _ := starts.Lookup(t.topic, 0); t.err == nil && start.Offset != 40 {
+		t.fail("the client is content, but the log starts at %d, want 40", start.Offset)
+	}
+	t.do(d, "assign topic=%s from=start", t.topic)
+	t.receives(d, 40, 100)
+	t.do(d, "leave")
+}
+
+// topicConfig asks for one setting of a topic.
+func (s *suite) topicConfig(ctx context.Context, topic, name string) (string, error) {
+	rs, err := s.adm.DescribeTopicConfigs(ctx, topic)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range rs {
+		if r.Err != nil {
+			return "", r.Err
+		}
+		for _, c := range r.Configs {
+			if c.Key == name {
+				return c.MaybeValue(), nil
 			}
-			return nil
-		}}
-}
-
-func withAcks(topic string) []string {
-	var out []string
-	for _, a := range acksTable {
-		out = append(out, topic+"-"+a)
-	}
-	return out
-}
-
-func nothing(context.Context, *suite, client, string) ([]string, error) { return nil, nil }
-
-func nothingMore(context.Context, *suite, client, string, string) error { return nil }
-
-// prepareSeek writes records a second apart in batches of ten and asks for a
-// time between two records of one batch.
-func prepareSeek(ctx context.Context, s *suite, _ client, topic string) ([]string, error) {
-	base := time.Now().Add(-time.Hour).Truncate(time.Second)
-	if err := s.fillTimed(ctx, topic, seekCount, 10, base, seekStepMs*time.Millisecond); err != nil {
-		return nil, err
-	}
-	at := base.UnixMilli() + seekFirst*seekStepMs - seekStepMs/2
-	return []string{"--count", strconv.Itoa(seekCount), "--first", strconv.Itoa(seekFirst), "--timestamp", strconv.FormatInt(at, 10)}, nil
-}
-
-func verifyCreated(ctx context.Context, s *suite, c client, topic, _ string) error {
-	return s.awaitPartitions(ctx, topic, func(n int) bool { return n == 3 || c.autoCreates && n > 0 })
-}
-
-func verifyDeleted(ctx context.Context, s *suite, _ client, topic, _ string) error {
-	return s.awaitPartitions(ctx, topic, func(n int) bool { return n == 0 })
-}
-
-// awaitPartitions gives metadata ten seconds to show what it should.
-func (s *suite) awaitPartitions(ctx context.Context, topic string, right func(int) bool) error {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		n, err := s.partitions(ctx, topic)
-		if err != nil || right(n) {
-			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("metadata shows %d partitions after 10 s", n)
 		}
 	}
-}
-
-func verifyIdempotent(ctx context.Context, s *suite, c client, topic, _ string) error {
-	got, err := s.read(ctx, topic, produceCount)
-	if err != nil {
-		return err
-	}
-	for i, r := range got {
-		if !c.ownValues && string(r.Value) != value(i) {
-			return fmt.Errorf("record %d is %.12q", i, r.Value)
-		}
-		if r.ProducerID < 0 {
-			return fmt.Errorf("record %d carries no producer ID", i)
-		}
-	}
-	return nil
-}
-
-// verifyGroup: three hundred records were consumed, so the group's committed
-// offsets add up to that.
-func verifyGroup(ctx context.Context, s *suite, c client, topic, group string) error {
-	if c.deletesGroup {
-		return nil
-	}
-	sum, err := s.committed(ctx, group, topic)
-	if err != nil {
-		return err
-	}
-	if want := int64(3 * perRound); sum != want {
-		return fmt.Errorf("committed offsets add up to %d, want %d", sum, want)
-	}
-	return nil
+	return "", fmt.Errorf("no setting %s", name)
 }

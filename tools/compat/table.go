@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// client is one row of the table.
+// client is one column of a table.
 type client struct {
 	name string
 	// needs is the installer's unit that it depends on.
@@ -13,11 +14,14 @@ type client struct {
 	// command is the driver's command line up to --brokers.
 	command func(in *installer) []string
 	// cannot lists the scenarios that the client has no way to do, with the
-	// reason; they are shown as "-".
+	// reason; they are shown as "-". "grow" and "partitions" are commands that
+	// scenarios do without.
 	cannot map[string]string
 	// autoCreates: it creates topics by producing to them, with the broker's
 	// default number of partitions.
 	autoCreates bool
+	// noTimestamps: it cannot choose a record's timestamp.
+	noTimestamps bool
 	// ownValues: it makes up the records that it produces.
 	ownValues bool
 	// deletesGroup: its group scenario ends with the group deleted.
@@ -39,6 +43,7 @@ func plainPython(script string, args ...string) func(*installer) []string {
 	return func(in *installer) []string { return append([]string{"python3", in.source("python", script)}, args...) }
 }
 
+// without gives one reason for several scenarios; merge joins such lists.
 func without(names string, reason string) map[string]string {
 	m := map[string]string{}
 	for n := range strings.FieldsSeq(names) {
@@ -47,32 +52,10 @@ func without(names string, reason string) map[string]string {
 	return m
 }
 
-const producing = "none gzip snappy lz4 zstd idempotent"
-
+// clientTable are the client libraries. Their drivers are described in
+// clients/README.md.
 var clientTable = []client{
-	{name: "java-client", needs: "java", command: func(in *installer) []string {
-		return []string{"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", in.classpath(), "Client"}
-	}},
-	{name: "kafka-topics", needs: "java", command: plainPython("kafkatools.py", "topics"),
-		cannot: without(producing+" consume group seek restart", "an admin tool")},
-	{name: "java-console", needs: "java", command: plainPython("kafkatools.py", "console"),
-		cannot: without("create delete seek", "no such option")},
-	{name: "java-perf", needs: "java", command: plainPython("kafkatools.py", "perf"), ownValues: true,
-		cannot: without("create delete consume group seek restart", "a load generator")},
-	{name: "java-groups", needs: "java", command: plainPython("kafkatools.py", "groups"), deletesGroup: true,
-		cannot: without("create delete consume restart "+producing, "an admin tool")},
-	{name: "confluent", needs: "python", command: python("confluent.py")},
-	{name: "kcat", needs: "kcat", command: plainPython("kcat.py"), autoCreates: true,
-		cannot: without("delete", "no such command")},
 	{name: "franz-go", needs: "go", command: goClient("franz")},
-	{name: "sarama", needs: "go", command: goClient("sarama")},
-	{name: "kafka-go", needs: "go", command: goClient("kafkago"),
-		cannot: without("idempotent", "not in the client")},
-	{name: "kafkajs", needs: "kafkajs", command: func(in *installer) []string {
-		return []string{"node", in.source("kafkajs", "driver.js")}
-	}},
-	{name: "aiokafka", needs: "python", command: python("aio.py")},
-	{name: "kafka-python", needs: "python", command: python("kafkapython.py")},
 }
 
 // cell is the outcome of one scenario with one client.
@@ -82,6 +65,7 @@ type cell struct {
 }
 
 type table struct {
+	title     string
 	clients   []client
 	scenarios []scenario
 	cell      map[string]map[string]cell // by client, then scenario
@@ -109,33 +93,56 @@ func (t *table) count(f func(cell) bool) int {
 	return n
 }
 
+// head breaks a name into two lines.
+func head(name string) [2]string {
+	a, b, _ := strings.Cut(name, "-")
+	return [2]string{a, b}
+}
+
+// render prints a row for each scenario and a column for each client, then what
+// is red and why, and what clients cannot do and why.
 func (t *table) render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-14s", "client")
+	fmt.Fprintf(&b, "\n%s\n", t.title)
+	wide := 0
 	for _, s := range t.scenarios {
-		fmt.Fprintf(&b, "%*s", len(s.name)+2, s.name)
+		wide = max(wide, len(s.name))
 	}
-	b.WriteString("\n")
-	var notes []string
-	for _, c := range t.clients {
-		fmt.Fprintf(&b, "%-14s", c.name)
-		for _, s := range t.scenarios {
-			x := t.cell[c.name][s.name]
-			state := x.state
-			if state == "" {
-				state = "NOT RUN"
-			}
-			fmt.Fprintf(&b, "%*s", len(s.name)+2, state)
-			if x.state == "FAIL" {
-				notes = append(notes, fmt.Sprintf("%s %s: %s", c.name, s.name, x.note))
-			}
+	width := func(c client) int { h := head(c.name); return max(len(h[0]), len(h[1]), len("NOT RUN")) + 1 }
+	for line := range 2 {
+		fmt.Fprintf(&b, "%-*s", wide, "")
+		for _, c := range t.clients {
+			fmt.Fprintf(&b, "%*s", width(c), head(c.name)[line])
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("none gzip snappy lz4 zstd: produce with that codec and acks=0, 1, all; ok needs the right records in the right codec. -: the client cannot.\n")
-	for _, n := range notes {
-		b.WriteString(n + "\n")
+	var red []string
+	reasons := map[string][]string{}
+	for _, s := range t.scenarios {
+		fmt.Fprintf(&b, "%-*s", wide, s.name)
+		for _, c := range t.clients {
+			x := t.cell[c.name][s.name]
+			state := x.state
+			switch state {
+			case "":
+				state = "NOT RUN"
+			case "FAIL":
+				red = append(red, fmt.Sprintf("%s %s: %s", c.name, s.name, x.note))
+			case "-":
+				k := c.name + ": " + x.note
+				reasons[k] = append(reasons[k], s.name)
+			}
+			fmt.Fprintf(&b, "%*s", width(c), state)
+		}
+		b.WriteString("\n")
 	}
-	b.WriteString("\n")
+	var cannot []string
+	for k, names := range reasons {
+		cannot = append(cannot, fmt.Sprintf("- %s (%s)", k, strings.Join(names, ", ")))
+	}
+	slices.Sort(cannot)
+	for _, line := range append(cannot, red...) {
+		b.WriteString(line + "\n")
+	}
 	return b.String()
 }
