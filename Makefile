@@ -42,7 +42,7 @@ lint:
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./tools/millrace
 
 fuzz:
-	./tools/scripts/fuzz.sh $(FUZZTIME)
+	go run ./tools/fuzz -time $(FUZZTIME)
 
 sim:
 	go build -o build/sim ./chaos/sim/cmd

@@ -74,6 +74,7 @@ func seed(f *testing.F, name string) {
 	}
 }
 
+//fuzz:parses frame.go:parseFrameHeader,verifyFrame
 func FuzzFrame(f *testing.F) {
 	seed(f, "FuzzFrame")
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -97,6 +98,8 @@ func FuzzFrame(f *testing.F) {
 }
 
 // FuzzSections feeds the payload of a frame to the replay of one group.
+//
+//fuzz:parses record.go:nextSection,nextRecord,reader.take,parseEntry,parseExtent,reader.hardState,parseHardState,parseLogStart,parseState,check recover_group.go:section,record,entry,settle,checkOrder
 func FuzzSections(f *testing.F) {
 	seed(f, "FuzzSections")
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -121,6 +124,7 @@ func FuzzSections(f *testing.F) {
 	})
 }
 
+//fuzz:parses index.go:parseIndexHeader,parseIndexRow,rowSum
 func FuzzIndexBlock(f *testing.F) {
 	seed(f, "FuzzIndexBlock")
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -144,6 +148,7 @@ func FuzzIndexBlock(f *testing.F) {
 	})
 }
 
+//fuzz:parses identity.go:decodeIdentity,identitySum
 func FuzzIdentity(f *testing.F) {
 	seed(f, "FuzzIdentity")
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -159,6 +164,7 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
+//fuzz:parses frame.go:decodeFileHeader
 func FuzzFileHeader(f *testing.F) {
 	seed(f, "FuzzFileHeader")
 	f.Fuzz(func(t *testing.T, b []byte) {

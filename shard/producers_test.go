@@ -122,29 +122,3 @@ func TestSequenceWraps(t *testing.T) {
 		}
 	}
 }
-
-func FuzzCheckpoint(f *testing.F) {
-	var ps producers
-	for i := range int64(3) {
-		ps.committed(i, sequence{first: 0, last: 4, base: core.Offset(i)}, 7, 10)
-		ps.committed(i, sequence{first: 5, last: 9, base: core.Offset(i + 5)}, 8, 10)
-	}
-	f.Add(ps.encode())
-	f.Add([]byte{checkpointVersion, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, p []byte) {
-		var ps producers
-		if err := ps.decode(p, 100); err != nil {
-			if !errors.Is(err, errCheckpoint) {
-				t.Fatal(err)
-			}
-			return
-		}
-		if ps.len() > 100 {
-			t.Fatalf("%d producers, the limit is 100", ps.len())
-		}
-		var again producers
-		if err := again.decode(ps.encode(), 100); err != nil || again.len() != ps.len() {
-			t.Fatalf("what was encoded does not decode: %v", err)
-		}
-	})
-}

@@ -297,6 +297,8 @@ func TestReplayRefusesWhatItDoesNotUnderstand(t *testing.T) {
 
 // FuzzDecodeRecord feeds foreign bytes to the decoder of the log. What it accepts
 // must mean the same after it is written again, and must not upset Replay.
+//
+//fuzz:parses format.go:take,byte,uint32,uvarint,string,node,topicID,count,done,decodeRecord,value,decodeTopic
 func FuzzDecodeRecord(f *testing.F) {
 	id := core.TopicID{0: 1, 15: 2}
 	for _, r := range []core.Record{

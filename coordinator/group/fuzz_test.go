@@ -11,6 +11,8 @@ import (
 
 // FuzzDecodeRecord feeds foreign bytes to the decoder of the log. What it accepts
 // must mean the same after it is written again.
+//
+//fuzz:parses log.go:decodeRecord,decodeOffset,decodeGroup,valueVersion group.go:restore
 func FuzzDecodeRecord(f *testing.F) {
 	at := topicPartition{"topic", 3}
 	for _, c := range []*committed{
@@ -69,6 +71,8 @@ func (g *liveGroup) consistentFields() string {
 }
 
 // FuzzSubscribedTopics feeds foreign bytes to the reader of subscriptions.
+//
+//fuzz:parses subscription.go
 func FuzzSubscribedTopics(f *testing.F) {
 	f.Add(subscription([]string{"t1", "topic-2"}))
 	f.Add(subscription(nil))

@@ -136,7 +136,8 @@ func number(name, v string) int64 {
 }
 
 // TopicText returns a topic's effective setting as text: its own, else the
-// broker's, else the default. own may hold what the table does not know.
+// broker's, else the default. own may hold names and values that the table does
+// not know (they can come from a newer version); these are passed over.
 func (c *Config) TopicText(own map[string]string, name string) string {
 	list := c.topicSynonyms(own, mustLookup(Topic, name))
 	return list[0].scaled()
@@ -154,7 +155,7 @@ func (c *Config) TopicList(own map[string]string, name string) []string {
 
 func (c *Config) topicSynonyms(own map[string]string, s *Setting) []Synonym {
 	var out []Synonym
-	if v, ok := own[s.Name]; ok {
+	if v, ok := own[s.Name]; ok && s.validateType(v) == nil {
 		out = append(out, Synonym{s.Name, v, FromTopic, 1})
 	}
 	for _, f := range s.From {

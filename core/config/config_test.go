@@ -209,22 +209,3 @@ func TestConfigDocsAreInStep(t *testing.T) {
 		t.Errorf("%s is out of step with the table: run `make docs`", path)
 	}
 }
-
-func FuzzParseFile(f *testing.F) {
-	for _, s := range []string{"a: 1", "a:\n  b: [1, x]\n", "log.retention.ms: -1\n", "a: &x 1\nb: *x\n", "\"\": 1", "? [a]\n: b"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		settings, err := ParseFile(text)
-		seen := map[string]bool{}
-		for _, a := range settings {
-			if a.Name == "" || seen[a.Name] {
-				t.Fatalf("name %q is empty or twice in %q", a.Name, text)
-			}
-			seen[a.Name] = true
-		}
-		if _, loadErr := Load(Input{File: text}); err != nil && len(text) > 0 && loadErr == nil {
-			t.Fatalf("Load accepts what ParseFile refuses: %v", err)
-		}
-	})
-}

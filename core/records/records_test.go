@@ -111,28 +111,3 @@ func fail(t *testing.T, r Record) bool {
 	t.Errorf("timestamp %d", r.TimestampMs)
 	return true
 }
-
-func FuzzEach(f *testing.F) {
-	f.Add([]byte(plain(3)))
-	for _, codec := range []int{codecGzip, codecSnappy, codecSnappy + 8, codecLZ4, codecZstd} {
-		f.Add([]byte(compressed(f, plain(5), codec)))
-	}
-	f.Fuzz(func(t *testing.T, p []byte) {
-		b, _, err := core.NextBatch(p)
-		if err != nil {
-			return
-		}
-		b.Seal() // so that mutations reach the records
-		if b.Verify() != nil {
-			return
-		}
-		n := 0
-		err = Each(b, 1<<18, func(r Record) bool { n++; return true })
-		if err == nil && n != int(b.Count()) {
-			t.Fatalf("%d records of %d without an error", n, b.Count())
-		}
-		if err != nil && !errors.Is(err, core.ErrCorruptBatch) {
-			t.Fatal(err)
-		}
-	})
-}

@@ -156,6 +156,8 @@ func TestDescribeProducers(t *testing.T) {
 // FuzzRequests gives the dispatcher arbitrary frames over shards that answer
 // everything. Nothing may panic, every request must end exactly once, and no
 // payload memory may be left.
+//
+//fuzz:parses header.go request.go:Serve,refuse,refuseVersion codec.go:take,int16,int32,length,array,decoder.string,bytes,tags produce.go:serveProduce,decode,check fetch.go:serveFetch,route fetchsession.go:open,wantsOf,newWant,update metadata.go:serveMetadata,selectTopics,topicsToCreate
 func FuzzRequests(f *testing.F) {
 	for _, a := range apis() {
 		for v := a.min; v <= a.max; v++ {

@@ -430,6 +430,7 @@ func TestFatalPanicsOfALoopAreTold(t *testing.T) {
 	}
 }
 
+//fuzz:parses session.go:pump,readPrelude,badLength,admit,readFrame,serve,dropFrame
 func FuzzFraming(f *testing.F) {
 	f.Add(request(opEcho, 1, []byte("hello")), byte(3))
 	f.Add(append(request(opEcho, 1, nil), 0, 0, 0, 8, 0, 18), byte(1))

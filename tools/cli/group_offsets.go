@@ -233,7 +233,8 @@ func (s *session) planReset(ctx context.Context, topic string, partitions []int3
 		}
 		switch {
 		case to.shift:
-			r.New = from + to.n
+			// Between the ends whatever the sum is: it cannot overflow then.
+			r.New = from + min(max(to.n, start-from), end-from)
 		case to.current:
 			r.New = from
 		default:

@@ -106,11 +106,19 @@ func brokerAddress(s string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		bare := strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+		bare := s
+		if inner, ok := strings.CutPrefix(s, "["); ok {
+			if bare, ok = strings.CutSuffix(inner, "]"); !ok || bare == "" {
+				return "", err
+			}
+		}
 		if strings.Contains(bare, ":") && net.ParseIP(bare) == nil {
 			return "", err
 		}
 		host, port = bare, "9092"
+	}
+	if strings.ContainsAny(host, "[]") {
+		return "", fmt.Errorf("host %q is none", host)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "", fmt.Errorf("port %q is not in 1..65535", port)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func parsePosition(flag, s string, now time.Time) (position, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
-	case err != nil:
+	case err != nil, n == math.MinInt64:
 		return bad("no position")
 	case n < 0:
 		return position{kind: beforeEnd, n: -n}, nil
@@ -155,6 +156,9 @@ func sortedKeys[K int32 | string | int16, V any](m map[K]V) []K {
 	return keys
 }
 
+// partitionsMax bounds a list of partitions.
+const partitionsMax = 100_000
+
 // parsePartitions reads "0,2,5-7".
 func parsePartitions(flag, s string) ([]int32, error) {
 	var out []int32
@@ -165,7 +169,7 @@ func parsePartitions(flag, s string) ([]int32, error) {
 		}
 		a, err1 := strconv.ParseInt(lo, 10, 32)
 		b, err2 := strconv.ParseInt(hi, 10, 32)
-		if err1 != nil || err2 != nil || a < 0 || b < a || b-a > 100_000 {
+		if err1 != nil || err2 != nil || a < 0 || b < a || b-a >= int64(partitionsMax-len(out)) {
 			return nil, usagef("%s: %q is no list of partitions", flag, s).hint("Write numbers and spans, for example 0,2,5-7.")
 		}
 		for n := a; n <= b; n++ {

@@ -217,39 +217,6 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
-func FuzzSplitter(f *testing.F) {
-	f.Add([]byte("a\nb\n"), "\n")
-	f.Add([]byte("a<>>b<>"), "<>")
-	f.Add([]byte{0, 0xff, 0}, "\x00")
-	f.Fuzz(func(t *testing.T, in []byte, delim string) {
-		if delim == "" {
-			return // the flag refuses it
-		}
-		got, err := split(bytes.NewReader(in), delim, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := strings.Split(string(in), delim)
-		if want[len(want)-1] == "" {
-			want = want[:len(want)-1]
-		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("%q by %q gives %q, want %q", in, delim, got, want)
-		}
-	})
-}
-
-func FuzzParseFormat(f *testing.F) {
-	for _, s := range []string{"%v\\n", "%t %p %o %T %h %k %K %S %%", "\\x41", "%", "\\"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if p, err := parseFormat(s); err == nil {
-			p.append(nil, &kgo.Record{Headers: []kgo.RecordHeader{{}}})
-		}
-	})
-}
-
 func TestAsk(t *testing.T) {
 	for in, agreed := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false, "yep\n": false} {
 		var out bytes.Buffer
