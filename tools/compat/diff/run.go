@@ -1,0 +1,300 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// How long answers are waited for.
+const (
+	// bothSilent is when a request counts as one that neither broker answers.
+	bothSilent = 600 * time.Millisecond
+	// oneSilent is how much longer the second broker may take than the first.
+	oneSilent = 15 * time.Second
+	// settleLimit bounds the wait until a request sent for later has arrived.
+	settleLimit = 60 * time.Millisecond
+	askLimit    = 30 * time.Second
+)
+
+// pair is a connection pair of one worker: both brokers, one sequence at a time.
+type pair struct {
+	sides  [2]*side // kafka, millrace
+	flight [connsMax]*flight
+	known  *knownList
+	count  *coverage
+}
+
+// flight is a request that both brokers have been sent.
+type flight struct {
+	step *Step
+	corr int32
+	// probe is the correlation id of the request behind one without an answer.
+	probe int32
+}
+
+// finding is a step with differences that the list does not know.
+type finding struct {
+	Step        int // index
+	Differences []Difference
+	Outcomes    [2]outcome
+}
+
+// result is what a run of a sequence gave.
+type result struct {
+	finding *finding
+	// diverged is set when a known difference leaves the brokers in different
+	// states, which ends the sequence.
+	diverged bool
+	requests int
+	err      error // of the machinery
+}
+
+// playWith runs a sequence whose topics exist under prefix with these ids.
+func (p *pair) playWith(q *Sequence, prefix string, ids [2]map[string][16]byte) (res result) {
+	for i, s := range p.sides {
+		s.reset(prefix)
+		for name, id := range ids[i] {
+			s.vals.topics[name] = id
+			s.topicIDs.bind(string(id[:]), name)
+		}
+	}
+	defer func() {
+		p.abandon()
+		for _, s := range p.sides {
+			s.leave(q)
+		}
+	}()
+	for i := range q.Steps {
+		st := &q.Steps[i]
+		if done := p.collect(q, st.Conn, &res); done {
+			return res
+		}
+		if res.err = p.send(st); res.err != nil {
+			return res
+		}
+		res.requests++
+		p.count.add(st)
+		if st.Later {
+			continue
+		}
+		if done := p.collect(q, st.Conn, &res); done {
+			return res
+		}
+	}
+	for c := range p.flight {
+		if done := p.collect(q, c, &res); done {
+			return res
+		}
+	}
+	return res
+}
+
+// abandon drops the connections on which something is still under way.
+func (p *pair) abandon() {
+	for c, f := range p.flight {
+		if f != nil {
+			p.flight[c] = nil
+			for _, s := range p.sides {
+				s.drop(c)
+			}
+		}
+	}
+}
+
+// send sends a step to both brokers.
+func (p *pair) send(st *Step) error {
+	if err := p.lookUp(st.Req); err != nil {
+		return err
+	}
+	f := &flight{step: st}
+	p.flight[st.Conn] = f
+	var before [2]string
+	if st.Later {
+		for i, s := range p.sides {
+			before[i] = s.groupState(st.group())
+		}
+	}
+	p.sides[0].corr++
+	f.corr = p.sides[0].corr
+	if st.noAnswer() {
+		p.sides[0].corr++
+		f.probe = p.sides[0].corr
+	}
+	for _, s := range p.sides {
+		s.corr = p.sides[0].corr
+		l, err := s.link(st.Conn)
+		if err != nil {
+			return err
+		}
+		frame := encodeFrame(st, s.vals.fill(st.Req), f.corr, s.prefix)
+		if f.probe != 0 {
+			frame = append(frame, probeFrame(f.probe)...)
+		}
+		l.send(frame)
+	}
+	if st.Later {
+		p.settle(st, before)
+	}
+	return nil
+}
+
+func probeFrame(corr int32) []byte {
+	req := kmsg.NewPtrApiVersionsRequest()
+	return encodeFrame(&Step{Req: req}, req, corr, prefixToken)
+}
+
+// lookUp asks for the ids of topics that a request names by placeholder and
+// that the sequence has not met yet.
+func (p *pair) lookUp(req kmsg.Request) error {
+	names := wantedTopics(req)
+	if len(names) == 0 {
+		return nil
+	}
+	for _, s := range p.sides {
+		ask := kmsg.NewPtrMetadataRequest()
+		ask.Version = 12
+		for _, n := range names {
+			if _, ok := s.vals.topics[n]; !ok {
+				t := kmsg.NewMetadataRequestTopic()
+				t.Topic = kmsg.StringPtr(n)
+				ask.Topics = append(ask.Topics, t)
+			}
+		}
+		if len(ask.Topics) == 0 {
+			continue
+		}
+		resp, err := s.ask(ask, askLimit)
+		if err != nil {
+			return err
+		}
+		s.vals.note(0, resp)
+		for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+			if t.Topic != nil && t.TopicID != [16]byte{} {
+				s.topicIDs.bind(string(t.TopicID[:]), *t.Topic)
+			}
+		}
+	}
+	return nil
+}
+
+// settle waits until both brokers have taken a request in whose answer comes
+// later: the group that it concerns looks different, or the answer is there.
+func (p *pair) settle(st *Step, before [2]string) {
+	deadline := time.Now().Add(settleLimit)
+	for i, s := range p.sides {
+		for len(s.links[st.Conn].answers) == 0 && s.groupState(st.group()) == before[i] {
+			if time.Now().After(deadline) {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// groupState describes a group as far as members that join or leave show in it.
+func (s *side) groupState(group string) string {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Version = 5
+	req.Groups = []string{group}
+	resp, err := s.ask(req, askLimit)
+	if err != nil {
+		return ""
+	}
+	g := resp.(*kmsg.DescribeGroupsResponse).Groups
+	if len(g) == 0 {
+		return ""
+	}
+	return fmt.Sprint(g[0].State, g[0].Protocol, len(g[0].Members))
+}
+
+// collect takes the answers of what is under way on a connection and compares
+// them. It says whether the sequence is over.
+func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
+	f := p.flight[conn]
+	if f == nil {
+		return false
+	}
+	p.flight[conn] = nil
+	frames := p.await(conn)
+	var outs [2]outcome
+	for i, s := range p.sides {
+		outs[i] = s.judge(f, frames[i])
+	}
+	for i, o := range outs {
+		broken := slices.ContainsFunc(f.step.Mutations, func(m Mutation) bool { return m.Kind >= frameLength })
+		if o.kind != "answer" && o.kind != "no answer, as asked" || broken {
+			p.sides[i].drop(conn)
+			p.sides[1-i].drop(conn)
+		}
+	}
+	p.count.outcome(f.step, outs)
+	diffs := compare(outs[0].node(), outs[1].node(), "")
+	for i := range diffs {
+		if diffs[i].Path == "" {
+			diffs[i].Path = "outcome"
+		}
+	}
+	unknown, diverged := p.known.filter(f.step, outs, diffs)
+	if len(unknown) > 0 {
+		at := slices.IndexFunc(q.Steps, func(st Step) bool { return st.ID == f.step.ID })
+		res.finding = &finding{Step: at, Differences: unknown, Outcomes: outs}
+		return true
+	}
+	res.diverged = diverged
+	return diverged
+}
+
+// judge turns what came for a flight into an outcome.
+func (s *side) judge(f *flight, a []answer) outcome {
+	if len(a) == 0 {
+		return outcome{kind: "none"}
+	}
+	if a[0].err != nil {
+		return outcome{kind: "closed"}
+	}
+	if f.probe != 0 && int32(binary.BigEndian.Uint32(a[0].frame)) == f.probe {
+		return outcome{kind: "no answer, as asked"}
+	}
+	return s.readAnswer(f.step, f.corr, a[0].frame)
+}
+
+// await takes one answer of each broker from a connection: at most oneSilent
+// after the other has one, and none where neither has one for bothSilent.
+func (p *pair) await(conn int) (got [2][]answer) {
+	var ready sync.WaitGroup
+	first := make(chan struct{}, 2)
+	stop := make(chan struct{})
+	for i, s := range p.sides {
+		l := s.links[conn]
+		ready.Go(func() {
+			select {
+			case a, ok := <-l.answers:
+				if !ok {
+					a = answer{err: errEnded}
+				}
+				got[i] = []answer{a}
+				first <- struct{}{}
+			case <-stop:
+			}
+		})
+	}
+	timer := time.NewTimer(bothSilent)
+	defer timer.Stop()
+	for n := 0; n < 2; n++ {
+		select {
+		case <-first:
+			timer.Reset(oneSilent)
+			continue
+		case <-timer.C:
+		}
+		break
+	}
+	close(stop)
+	ready.Wait()
+	return got
+}
