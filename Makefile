@@ -1,4 +1,4 @@
-# Targets: run build test race lint fuzz sim compat chaos bench tour docs clean.
+# Targets: run build test race lint fuzz sim compat diff chaos bench tour docs clean.
 # run and test need nothing but Go, lint needs node and python3 as well. compat,
 # chaos and tour install the clients that they need below build/.
 
@@ -9,12 +9,13 @@ SHELL := /bin/bash
 SEEDS ?= 500
 FROM ?= 1
 FUZZTIME ?= 10s
+SEQUENCES ?= 1000
 KILLS ?= 200
 CUTS ?= 50
 CLIENTS := tools/compat/clients
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: run build test race lint fuzz sim compat chaos bench tour docs clean
+.PHONY: run build test race lint fuzz sim compat diff chaos bench tour docs clean
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/millrace ./tools/millrace
@@ -51,6 +52,9 @@ sim:
 
 compat: build
 	go run ./tools/compat
+
+diff: build
+	go run ./tools/compat/diff --seeds $(SEQUENCES) --from $(FROM)
 
 chaos: build
 	go run ./chaos/cluster kill --rounds $(KILLS)

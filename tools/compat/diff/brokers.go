@@ -28,7 +28,6 @@ var kafkaSettings = append([]string{
 	"log.cleaner.enable=false",
 	"log.index.size.max.bytes=65536", // files of this size are made for each partition
 	"file.delete.delay.ms=1000",
-	"log.flush.scheduler.interval.ms=86400000",
 	"queued.max.requests=500", "num.io.threads=4", "num.network.threads=2",
 }, sharedSettings...)
 
@@ -67,6 +66,7 @@ func startBrokers(ctx context.Context, dir string) (*started, error) {
 			return nil, errors.Join(err, r.stop())
 		}
 	}
+	r.brokers[0].lagging = true
 	r.brokers[1].epochBase = 1 // terms of raft start at 1
 	return &r, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -86,6 +87,11 @@ func generate(seed uint64, advertised map[int16]versions) *Sequence {
 	}
 	for _, n := range groupNames {
 		g.q.Groups = append(g.q.Groups, prefixToken+n)
+	}
+	for i := range g.q.Steps {
+		if !g.chance(2) {
+			unique(reflect.ValueOf(g.q.Steps[i].Req))
+		}
 	}
 	g.disturb()
 	return g.q

@@ -28,9 +28,12 @@ func (g *gen) anyStep() {
 	steps[g.r.IntN(len(steps))]()
 }
 
+// timeoutMs is long: what Kafka does when it ends depends on how fast it is.
+const timeoutMs = 30_000
+
 func (g *gen) createTopics() {
 	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis = mostly(g, 96, int32(30000), 0, -1)
+	req.TimeoutMillis = timeoutMs
 	req.ValidateOnly = g.chance(25)
 	for range mostly(g, 85, 1, 2, 0) {
 		t := kmsg.NewCreateTopicsRequestTopic()
@@ -120,7 +123,7 @@ func (g *gen) topicSetting() (string, *string) {
 
 func (g *gen) deleteTopics() {
 	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = mostly(g, 97, int32(30000), 0)
+	req.TimeoutMillis = timeoutMs
 	for range mostly(g, 85, 1, 2, 0) {
 		name, _ := g.topic()
 		if g.chance(50) {
@@ -145,7 +148,7 @@ func (g *gen) deleteTopics() {
 
 func (g *gen) createPartitions() {
 	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.TimeoutMillis = mostly(g, 97, int32(30000), 0)
+	req.TimeoutMillis = timeoutMs
 	req.ValidateOnly = g.chance(25)
 	for range mostly(g, 85, 1, 2, 0) {
 		name, partitions := g.topic()

@@ -55,7 +55,7 @@ func (g *gen) produce() {
 func (g *gen) produceWith(batch func(key string) batchSpec) {
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks = mostly(g, 75, int16(-1), 1, 1, 0, 0, 2, -2)
-	req.TimeoutMillis = mostly(g, 95, int32(5000), 0, -1)
+	req.TimeoutMillis = timeoutMs
 	if g.chance(2) {
 		req.TransactionID = kmsg.StringPtr(oneOf(g, "", prefixToken+"-tx"))
 	}
@@ -257,7 +257,7 @@ func (g *gen) listOffsets() {
 
 func (g *gen) deleteRecords() {
 	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.TimeoutMillis = mostly(g, 95, int32(5000), 0, -1)
+	req.TimeoutMillis = timeoutMs
 	for range mostly(g, 90, 1, 2) {
 		name, partitions := g.topic()
 		t := kmsg.NewDeleteRecordsRequestTopic()

@@ -67,8 +67,8 @@ func (g *gen) member() *genMember {
 func (g *gen) newJoin(group string) *kmsg.JoinGroupRequest {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Group = group
-	req.SessionTimeoutMillis = mostly(g, 94, int32(60000), 10, 1<<30)
-	req.RebalanceTimeoutMillis = mostly(g, 95, int32(60000), -1)
+	req.SessionTimeoutMillis = mostly(g, 94, int32(60000), 10, 1<<30, 0, -1)
+	req.RebalanceTimeoutMillis = 60000 // a shorter one would end at some time or other
 	req.ProtocolType = mostly(g, 94, "consumer", "", "connect")
 	for _, name := range mostly(g, 85, []string{"range"}, []string{"range", "roundrobin"}, []string{"sticky"}, nil, []string{"range", "range"}) {
 		p := kmsg.NewJoinGroupRequestProtocol()

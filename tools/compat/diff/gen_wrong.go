@@ -39,7 +39,13 @@ func untouched(st *Step, field string) bool {
 			return true
 		}
 	}
-	return field == "MaxWaitMillis" || field == "TimeoutMillis" || field == "Acks"
+	switch field {
+	case "MaxWaitMillis", "TimeoutMillis", "RebalanceTimeoutMillis": // the answer would be a matter of time
+		return true
+	case "ReplicaDirectoryID", "HighWatermark", "ReplicaState", "Epoch": // tags that old versions do not know
+		return st.Req.GetVersion() < 18
+	}
+	return false
 }
 
 // tweak sets one field of a request to a value at a border.
@@ -139,6 +145,9 @@ func (g *gen) wrongLength(st *Step) {
 	m := Mutation{Kind: lengthIs, Path: p.path, Value: oneOf[int64](g, -1, -1, -1, -2, 1<<30, math.MaxInt32, math.MinInt32)}
 	if p.v.Kind() == reflect.String {
 		m.Value = oneOf[int64](g, -1, -1, -2, 32767, -32768)
+	}
+	if st.Req.IsFlexible() && m.Value < -1 { // has no compact form
+		m.Value = -1
 	}
 	st.Mutations = append(st.Mutations, m)
 }

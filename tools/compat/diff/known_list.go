@@ -22,5 +22,11 @@ func knownDifferences() []known {
 			},
 			because: "It names no supported or finalized features yet",
 		},
+		{
+			name: "what a request names twice",
+			keys: []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.DeleteRecords},
+			when: func(c *knownCase) bool { return hasTwice(c.step.Req) }, diverges: true,
+			because: "What a request names twice",
+		},
 	}
 }

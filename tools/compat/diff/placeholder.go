@@ -118,7 +118,11 @@ func (vs *values) fill(req kmsg.Request) kmsg.Request {
 			}
 		case [16]byte:
 			if name, ok := topicOfID(x); ok {
-				id := vs.topics[name]
+				id, ok := vs.topics[name]
+				if !ok { // an id that no topic has
+					id = x
+					id[0] = 0xFA
+				}
 				p.v.Set(reflect.ValueOf(id))
 			}
 		case []byte:

@@ -233,6 +233,11 @@ func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
 		}
 	}
 	p.count.outcome(f.step, outs)
+	for i, s := range p.sides {
+		if res.err = s.settleChange(outs[i].resp); res.err != nil {
+			return true
+		}
+	}
 	diffs := compare(outs[0].node(), outs[1].node(), "")
 	for i := range diffs {
 		if diffs[i].Path == "" {

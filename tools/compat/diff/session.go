@@ -29,6 +29,7 @@ type session struct {
 		sequences int
 		diverged  int
 		requests  int
+		unstable  int // differences that were not seen again
 		kinds     map[string]*kind
 	}
 }
@@ -75,6 +76,7 @@ func (s *session) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// take generates the sequences of the next chunk.
 func (s *session) take() (qs []*Sequence) {
 	s.mu.Lock()
 	begin := s.mu.next
@@ -169,13 +171,39 @@ func (s *session) found(p *pair, q *Sequence, f *finding) error {
 		return nil
 	}
 	small, at := q, f
-	var err error
+	stable, err := s.repeats(p, q, sig)
+	if err != nil {
+		return err
+	}
+	if !stable {
+		s.mu.Lock()
+		s.mu.unstable++
+		delete(s.mu.kinds, sig) // the next one has another chance
+		s.mu.Unlock()
+		fmt.Printf("not seen again, seed %d: %s\n%s\n", q.Seed, sig, describeFinding(q, f))
+		return nil
+	}
 	if kinds <= s.o.shrink {
 		small, at, err = shrink(q, f, func(c *Sequence) (*finding, error) { return p.again(c) })
 	}
 	text := fmt.Sprintf("difference %d, seed %d (%s): %s\n%s", kinds, q.Seed, q.Theme, sig, describeFinding(small, at))
 	fmt.Println(text)
 	return err
+}
+
+// repeats says whether a difference shows again in one of two more runs. What
+// does not is a matter of time, not of the answer.
+func (s *session) repeats(p *pair, q *Sequence, sig string) (bool, error) {
+	for range 2 {
+		f, err := p.again(q)
+		if err != nil {
+			return false, err
+		}
+		if f != nil && signature(q, f) == sig {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // again runs a sequence once more, with names of its own.
@@ -198,8 +226,8 @@ func (s *session) report() error {
 	took := time.Since(s.begin)
 	text, missing := s.count.report()
 	fmt.Print(text)
-	fmt.Printf("%d sequences, %d requests to each broker in %v; %d sequences ended early at a known difference\n",
-		s.mu.sequences, s.mu.requests, took.Round(time.Second), s.mu.diverged)
+	fmt.Printf("%d sequences, %d requests to each broker in %v; %d sequences ended early at a known difference, %d differences were not seen again\n",
+		s.mu.sequences, s.mu.requests, took.Round(time.Second), s.mu.diverged, s.mu.unstable)
 	for i, n := range s.known.uses() {
 		e := s.known.entries[i]
 		state := fmt.Sprintf("seen %d times", n)

@@ -17,6 +17,7 @@ type broker struct {
 	port      int32
 	epochBase int32
 	clusterID string
+	lagging   bool // its broker follows its controller with a delay
 }
 
 // side is one broker within the run of one sequence. It is used by one goroutine

@@ -81,37 +81,11 @@ func (s *side) create(req *kmsg.CreateTopicsRequest, all []prepared, side int) e
 			all[i].ids[side][t.Name] = ids[strings.Replace(t.Name, prefixToken, all[i].prefix, 1)].TopicID
 		}
 	}
-	return s.awaitLeaders(req)
-}
-
-// awaitLeaders waits until the topics of a request take records.
-func (s *side) awaitLeaders(created *kmsg.CreateTopicsRequest) error {
-	req := kmsg.NewPtrMetadataRequest()
-	req.Version = 12
-	for _, c := range created.Topics {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = kmsg.StringPtr(c.Topic)
-		req.Topics = append(req.Topics, t)
+	names := make([]string, len(req.Topics))
+	for i, t := range req.Topics {
+		names[i] = t.Topic
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		resp, err := s.ask(req, askLimit)
-		if err != nil {
-			return err
-		}
-		ready := true
-		for _, t := range resp.(*kmsg.MetadataResponse).Topics {
-			ready = ready && t.ErrorCode == 0
-			for _, part := range t.Partitions {
-				ready = ready && part.ErrorCode == 0 && part.Leader >= 0
-			}
-		}
-		if ready {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: topics without leaders two minutes after their creation", s.name)
-		}
-	}
+	return s.awaitLeaders(names)
 }
 
 // run plays one prepared sequence.

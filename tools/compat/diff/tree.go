@@ -74,12 +74,19 @@ func (s *side) value(v reflect.Value, field, parent string) node {
 	return node{leaf: fmt.Sprint(v.Interface())}
 }
 
+// logDirTopic holds the sizes of internal topics, which all sequences write to.
+var logDirTopic = reflect.TypeFor[kmsg.DescribeLogDirsResponseDirTopic]()
+
 func (s *side) structure(v reflect.Value, field string) node {
 	s.relate(v)
 	var n node
+	internal := false
+	if t := v.FieldByName("Topic"); t.IsValid() && t.Kind() == reflect.String {
+		internal = strings.HasPrefix(t.String(), "__")
+	}
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if name == "Version" || name == "ThrottleMillis" {
+		if name == "Version" || name == "ThrottleMillis" || internal && name == "Partitions" && v.Type() == logDirTopic {
 			continue
 		}
 		n.parts = append(n.parts, part{name, s.value(v.Field(i), name, field)})
@@ -177,6 +184,9 @@ func (n *node) foreign() bool {
 	for _, p := range n.parts {
 		switch p.name {
 		case "Topic", "Group", "Name", "ResourceName":
+			if p.node.leaf == `"__transaction_state"` || p.node.leaf == `"__share_group_state"` {
+				return true // of features that are not served
+			}
 			if foreignName.MatchString(strings.Trim(p.node.leaf, `"`)) {
 				return true
 			}
