@@ -64,6 +64,7 @@ type Loop struct {
 	shardTimer core.Tick     // when the shard wants EventTimer; 0: never
 	timers     timerHeap
 	sessions   map[*session]struct{}
+	spill      []byte     // read ahead of the connection that is being read
 	unsent     []*session // have replies to flush at the end of the turn
 	closing    []*session // are to be closed at the end of the turn
 	waiting    waitList   // want a ticket to read their next request

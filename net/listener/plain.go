@@ -15,7 +15,7 @@ import (
 const iovMax = 256
 
 // plain is the transport of a plaintext connection: gnet tells when there is
-// something to read, and writes go straight to the socket. gnet's own writes are
+// something to read, and large reads and all writes go straight to the socket. gnet's own writes are
 // not used: what a socket does not take at once they copy, without a bound, and
 // nothing tells when it has left.
 type plain struct {
@@ -23,13 +23,17 @@ type plain struct {
 	c  gnet.Conn
 	fd int
 
+	// Reading; see read.go. ahead is what was read of frames to come: in the loop's
+	// buffer while the session reads, in memory of its own while it is paused.
+	ahead  []byte
+	budget int // bytes that may still be read from the socket for this event
+	in     [2][]byte
+
+	// Writing.
 	iov     [][]byte
 	blocked bool // the socket takes no more; a goroutine waits until it does
 	writer  *os.File
 }
-
-// read takes what gnet has read.
-func (p *plain) read() { p.s.pump(p.c) }
 
 func (p *plain) pause() {
 	if err := p.s.loop.poller.pause(p.fd); err != nil {

@@ -106,6 +106,7 @@ func newServer(opts Options) *Server {
 			inbox:    newInbox(opts.InboxMax),
 			outbox:   make([][]message, opts.Shards),
 			sessions: make(map[*session]struct{}),
+			spill:    make([]byte, spillSmallBytes),
 		}
 		l.deadline.Store(noDeadline)
 		srv.loops = append(srv.loops, l)
@@ -120,7 +121,7 @@ func newServer(opts Options) *Server {
 func (srv *Server) Start() error {
 	opts := []gnet.Option{
 		gnet.WithNumEventLoop(len(srv.loops)),
-		gnet.WithReadBufferCap(readBufferBytes),
+		gnet.WithReadBufferCap(gnetReadBytes),
 		gnet.WithLogger(gnetLog{srv.opts.Logf}),
 	}
 	var err error
@@ -150,8 +151,6 @@ func (srv *Server) Accept() {
 		a.start()
 	}
 }
-
-const readBufferBytes = 64 << 10
 
 // guard is deferred where a goroutine begins or a loop is entered. A FATAL panic
 // ends the process with one line; any other goes on from here, and its trace has

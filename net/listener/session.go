@@ -60,6 +60,7 @@ type session struct {
 	prelude     [preludeBytes]byte
 	preludeHave int
 	size        int // of the frame, once the length is known
+	lastSize    int // of the frame before it
 	hasTicket   bool
 	buf         arena.Buf // of a Produce frame
 	frame       []byte    // what has come of the frame
@@ -232,6 +233,7 @@ func (s *session) serve() {
 }
 
 func (s *session) dropFrame() {
+	s.lastSize = s.size
 	s.preludeHave, s.size, s.hasTicket = 0, 0, false
 	s.buf, s.frame = arena.Buf{}, nil
 }

@@ -10,6 +10,7 @@ type loopStats struct {
 	requests     atomic.Uint64
 	bytesIn      atomic.Uint64
 	bytesOut     atomic.Uint64
+	bytesCopied  atomic.Uint64 // of requests, from gnet's buffer or the spill
 	opened       atomic.Uint64
 	closed       atomic.Uint64
 	paused       [pauseReasons]atomic.Uint64
