@@ -38,7 +38,7 @@ lint:
 	@echo "the clients of tools/compat: go vet, staticcheck, python3, node"
 	@check=$$(go tool -n staticcheck); cd $(CLIENTS)/go; go vet ./...; $$check ./...
 	@python3 -c 'import sys; [compile(open(f, "rb").read(), f, "exec") for f in sys.argv[1:]]' $(CLIENTS)/python/*.py
-	@for f in $(CLIENTS)/kafkajs/*.js; do node --check $$f; done
+	@for f in $(CLIENTS)/node/*.js; do node --check $$f; done
 	GOOS=linux GOARCH=arm64 go build -o /dev/null ./tools/millrace
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./tools/millrace
 

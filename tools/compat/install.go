@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"millrace/bench/peers"
 )
 
 // installer puts what the clients need into the cache, each unit once for as
@@ -19,6 +17,7 @@ import (
 type installer struct {
 	root, cache string
 	units       map[string]func(context.Context) error
+	apt         sync.Mutex
 
 	mu struct {
 		sync.Mutex
@@ -29,7 +28,8 @@ type installer struct {
 func newInstaller(root string) *installer {
 	in := &installer{root: root, cache: filepath.Join(root, "build", "cache", "compat")}
 	in.units = map[string]func(context.Context) error{
-		"go": in.installGo, "python": in.installPython, "kafkajs": in.installNode, "java": in.installJava, "kcat": in.installKcat,
+		"go": in.installGo, "python": in.installPython, "kcat": in.installKcat, "java": in.installJava, "java-3.9": in.installJava39,
+		"kafkajs": in.installKafkajs, "confluent-js": in.installConfluentJS,
 	}
 	return in
 }
@@ -49,13 +49,9 @@ func (in *installer) libs() string {
 	return in.mu.libs
 }
 
-func (in *installer) classpath() string {
-	return in.path("java") + string(os.PathListSeparator) + filepath.Join(in.libs(), "*")
-}
-
 // env is what the drivers find their dependencies by.
 func (in *installer) env() []string {
-	return append(os.Environ(), "COMPAT_JAVA_LIBS="+in.libs(), "COMPAT_NODE_MODULES="+in.path("kafkajs"), "PYTHONDONTWRITEBYTECODE=1")
+	return append(os.Environ(), "COMPAT_JAVA_LIBS="+in.libs(), "COMPAT_CACHE="+in.cache, "PYTHONDONTWRITEBYTECODE=1")
 }
 
 // install runs the units that the clients need side by side and returns the
@@ -113,8 +109,13 @@ func (in *installer) once(unit string, manifests []string, f func() error) error
 }
 
 func command(ctx context.Context, dir, name string, args ...string) error {
+	return commandEnv(ctx, dir, nil, name, args...)
+}
+
+func commandEnv(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		text := strings.TrimSpace(string(out))
@@ -137,46 +138,25 @@ func (in *installer) installPython(ctx context.Context) error {
 	})
 }
 
-func (in *installer) installNode(ctx context.Context) error {
-	manifests := []string{in.source("kafkajs", "package.json"), in.source("kafkajs", "package-lock.json")}
-	return in.once("kafkajs", manifests, func() error {
-		for _, m := range manifests {
-			b, err := os.ReadFile(m)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(in.path("kafkajs", filepath.Base(m)), b, 0o644); err != nil {
-				return err
-			}
-		}
-		return command(ctx, in.path("kafkajs"), "npm", "ci", "--no-audit", "--no-fund")
-	})
-}
-
-func (in *installer) installJava(ctx context.Context) error {
-	libs, err := peers.KafkaLibs("")
-	if err != nil {
-		return err
-	}
-	in.mu.Lock()
-	in.mu.libs = libs
-	in.mu.Unlock()
-	program := in.source("java", "Client.java")
-	return in.once("java", []string{program}, func() error {
-		return command(ctx, "", "javac", "-d", in.path("java"), "-cp", filepath.Join(libs, "*"), program)
-	})
-}
-
 // installKcat takes the kcat of the system, or Debian's package.
 func (in *installer) installKcat(ctx context.Context) error {
 	if _, err := exec.LookPath("kcat"); err == nil {
 		return nil
 	}
-	if err := command(ctx, "", "apt-get", "install", "-y", "-q", "kcat"); err == nil {
+	return in.installDebian(ctx, "kcat")
+}
+
+// installDebian installs packages of the system. apt-get gives up when another
+// one runs, so one runs at a time.
+func (in *installer) installDebian(ctx context.Context, packages ...string) error {
+	in.apt.Lock()
+	defer in.apt.Unlock()
+	install := append([]string{"install", "-y", "-q"}, packages...)
+	if err := command(ctx, "", "apt-get", install...); err == nil {
 		return nil
 	}
 	if err := command(ctx, "", "apt-get", "update", "-q"); err != nil {
 		return err
 	}
-	return command(ctx, "", "apt-get", "install", "-y", "-q", "kcat")
+	return command(ctx, "", "apt-get", install...)
 }

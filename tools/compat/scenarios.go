@@ -23,18 +23,19 @@ const (
 
 // Kafka's error codes that clients must show.
 const (
-	offsetOutOfRange      = 1
-	unknownTopic          = 3
-	messageTooLarge       = 10
-	invalidTopic          = 17
-	invalidTimestamp      = 32
-	topicAlreadyExists    = 36
-	invalidConfig         = 40
-	invalidRequest        = 42
-	nonEmptyGroup         = 68
-	groupIDNotFound       = 69
-	transactionalKey      = 24 // AddPartitionsToTxn
-	millisecondsPerRecord = 1000
+	offsetOutOfRange          = 1
+	unknownTopic              = 3
+	messageTooLarge           = 10
+	invalidTopic              = 17
+	invalidTimestamp          = 32
+	topicAlreadyExists        = 36
+	invalidConfig             = 40
+	invalidRequest            = 42
+	transactionalIDAuthFailed = 53
+	nonEmptyGroup             = 68
+	groupIDNotFound           = 69
+	transactionalKey          = 24 // AddPartitionsToTxn
+	millisecondsPerRecord     = 1000
 )
 
 var scenarioTable = []scenario{
@@ -50,7 +51,7 @@ var scenarioTable = []scenario{
 	{name: "consume-offset", run: consumeOffset},
 	{name: "consume-time", run: consumeTime},
 	{name: "delete-records", run: deleteRecords},
-	{name: "group-eager", run: func(t *trial) { groupComesAndGoes(t, "range", false) }},
+	{name: "group-eager", run: func(t *trial) { groupComesAndGoes(t, t.c.eagerAssignor(), false) }},
 	{name: "group-coop", run: func(t *trial) { groupComesAndGoes(t, "cooperative-sticky", true) }},
 	{name: "group-crash", run: groupCrash},
 	{name: "group-static", run: groupStatic},

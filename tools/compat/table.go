@@ -22,10 +22,24 @@ type client struct {
 	autoCreates bool
 	// noTimestamps: it cannot choose a record's timestamp.
 	noTimestamps bool
+	// eager is the name of its eager assignor, if not range.
+	eager string
+	// resetsBySentinel: it commits -2 for the start.
+	resetsBySentinel bool
+	// noCoordinator is what it says when there is no coordinator, if that is all
+	// that it says.
+	noCoordinator string
 	// ownValues: it makes up the records that it produces.
 	ownValues bool
 	// deletesGroup: its group scenario ends with the group deleted.
 	deletesGroup bool
+}
+
+func (c client) eagerAssignor() string {
+	if c.eager != "" {
+		return c.eager
+	}
+	return "range"
 }
 
 func goClient(name string) func(*installer) []string {
@@ -56,6 +70,17 @@ func without(names string, reason string) map[string]string {
 // clients/README.md.
 var clientTable = []client{
 	{name: "franz-go", needs: "go", command: goClient("franz")},
+	{name: "java-4.4", needs: "java", command: func(in *installer) []string { return in.javaClient("java", in.libs()) }},
+	{name: "java-3.9", needs: "java-3.9", command: func(in *installer) []string {
+		return in.javaClient("java-3.9", in.path("java-3.9-libs"))
+	}},
+	{name: "kafkajs", needs: "kafkajs", command: nodeClient("kafkajs.js"), eager: "RoundRobinAssigner",
+		resetsBySentinel: true, noCoordinator: "Failed to find group coordinator",
+		cannot: map[string]string{
+			"group-coop":   "no cooperative assignor",
+			"group-static": "no group instance ID",
+		}},
+	{name: "confluent-js", needs: "confluent-js", command: nodeClient("confluent.js")},
 }
 
 // cell is the outcome of one scenario with one client.
