@@ -23,8 +23,7 @@ const offsetsTopicWait = 10_000
 // its partition of the internal topic, which is made when first asked for. The
 // answer has exactly one entry for each key asked for, in order, and echoes it.
 //
-// Transactional ids and share groups are refused with INVALID_REQUEST and a text,
-// which clients report; COORDINATOR_NOT_AVAILABLE would make them ask for ever.
+// Transactional ids and share groups are refused with a text, see refusal.
 func serveFindCoordinator(r *Request) {
 	req := r.Body.(*kmsg.FindCoordinatorRequest)
 	keys := req.CoordinatorKeys
@@ -32,16 +31,29 @@ func serveFindCoordinator(r *Request) {
 		keys = []string{req.CoordinatorKey}
 	}
 	if r.Version >= 1 && req.CoordinatorType != coordinatorGroup {
-		text := fmt.Sprintf("coordinators of type %d are not served", req.CoordinatorType)
-		if req.CoordinatorType == coordinatorTxn {
-			text = "transactions are not served: produce without a transactional id"
-		}
-		r.replyCoordinators(keys, func(string) coordinator { return coordinator{code: codeInvalidRequest, text: text} })
+		refused := refusal(r.Version, req.CoordinatorType)
+		r.replyCoordinators(keys, func(string) coordinator { return refused })
 		return
 	}
 	r.withOffsetsTopic(func(err error) {
 		r.replyCoordinators(keys, func(group string) coordinator { return r.groupCoordinator(group, err) })
 	})
+}
+
+// refusal is the answer for a kind of coordinator that is not served, which
+// clients are to report at once. Those that ask in the versions before 4 take
+// every code but those of authorization for one that passes, and librdkafka asks
+// again until the caller's time is over; Java's client (version 4 and later) shows
+// the text with INVALID_REQUEST and hides it with an authorization code.
+func refusal(version int16, kind int8) coordinator {
+	if kind != coordinatorTxn {
+		return coordinator{code: codeInvalidRequest, text: fmt.Sprintf("coordinators of type %d are not served", kind)}
+	}
+	c := coordinator{code: codeInvalidRequest, text: "transactions are not served: produce without a transactional id"}
+	if version < 4 {
+		c.code = codeTransactionalIDAuthFailed
+	}
+	return c
 }
 
 type coordinator struct {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -294,6 +295,25 @@ func TestFindCoordinatorErrors(t *testing.T) {
 		c := f.ask(req, 6).(*kmsg.FindCoordinatorResponse).Coordinators[0]
 		if c.ErrorCode != want || c.NodeID != -1 || c.ErrorMessage == nil {
 			t.Errorf("type %d: %+v, want error %d", typ, c, want)
+		}
+	}
+}
+
+// TestTransactionsAreRefusedByWhatClientsTakeForFinal: librdkafka (version 2)
+// repeats the lookup on every code but two, Java's client (version 6) shows the
+// text of INVALID_REQUEST alone.
+func TestTransactionsAreRefusedByWhatClientsTakeForFinal(t *testing.T) {
+	f := newFixture(t)
+	for v := int16(1); v <= 6; v++ {
+		req := kmsg.NewPtrFindCoordinatorRequest()
+		req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = coordinatorTxn, "tx", []string{"tx"}
+		resp := f.ask(req, v).(*kmsg.FindCoordinatorResponse)
+		code, text, want := resp.ErrorCode, resp.ErrorMessage, codeTransactionalIDAuthFailed
+		if v >= 4 {
+			code, text, want = resp.Coordinators[0].ErrorCode, resp.Coordinators[0].ErrorMessage, codeInvalidRequest
+		}
+		if code != want || text == nil || !strings.Contains(*text, "transactions are not served") {
+			t.Errorf("version %d: error %d, text %v, want error %d", v, code, text, want)
 		}
 	}
 }
