@@ -143,6 +143,9 @@ func (s *Shard) admit(r *Produce) (*partition, error) {
 		return p, nil
 	case s.opts.SpaceState() != raftlog.SpaceOK:
 		return p, fmt.Errorf("%w: %s: delete records or topics, or add space", core.ErrStorageFull, p.name())
+	case r.Records.Len() > int(p.cfg.MaxMessageBytes):
+		// Before what a client is to send again for.
+		return p, tooLarge(r.Records.Len(), p)
 	case s.inflightBytes > 0 && s.inflightBytes+int64(r.Records.Len()) > s.opts.Limits.InflightBytesMax:
 		s.stats.Refused++
 		return p, fmt.Errorf("%w: %d bytes wait for the disk", core.ErrOverloaded, s.inflightBytes)
@@ -172,7 +175,7 @@ func decode(p []byte) (core.Batch, error) {
 // validate checks what a client sent, in Kafka's order. It changes nothing.
 func (s *Shard) validate(p *partition, b core.Batch, r *Produce) error {
 	if len(b) > int(p.cfg.MaxMessageBytes) {
-		return fmt.Errorf("%w: %d bytes, max.message.bytes is %d", core.ErrBatchTooLarge, len(b), p.cfg.MaxMessageBytes)
+		return tooLarge(len(b), p)
 	}
 	if err := b.Verify(); err != nil {
 		return err
@@ -197,25 +200,31 @@ func (s *Shard) validate(p *partition, b core.Batch, r *Produce) error {
 	return s.validateTimes(p.cfg, b, r)
 }
 
+func tooLarge(n int, p *partition) error {
+	return fmt.Errorf("%w: %d bytes, max.message.bytes is %d", core.ErrBatchTooLarge, n, p.cfg.MaxMessageBytes)
+}
+
 // maxCodec is zstd, the last compression codec that there is.
 const maxCodec = 4
 
-// nameRecordsBytesMax bounds the memory spent to find which record of a
-// refused batch is to blame.
-const nameRecordsBytesMax = 4 << 20
-
 // validateTimes holds the header's first and largest timestamp against the
-// topic's limits (KIP-937). Only a refused batch is looked into.
+// topic's limits (KIP-937). Only a refused batch is looked into, and only if it is
+// not compressed.
 func (s *Shard) validateTimes(cfg *TopicConfig, b core.Batch, r *Produce) error {
 	now := s.now.Millis()
+	// -1 is no timestamp. Differences wrap around, as in Kafka, which makes the
+	// largest and the smallest ones invalid.
 	outside := func(ms int64) bool {
-		return ms >= 0 && (now-ms > cfg.TimestampBeforeMaxMs || ms-now > cfg.TimestampAfterMaxMs)
+		return ms != -1 && (now-ms > cfg.TimestampBeforeMaxMs || ms-now > cfg.TimestampAfterMaxMs)
 	}
 	if !outside(b.MaxTimestamp()) && !outside(b.BaseTimestamp()) {
 		return nil
 	}
+	if b.Codec() != 0 {
+		return invalidTimes(cfg, b, now) // a broker that decompresses invites bombs
+	}
 	base := b.BaseOffset()
-	err := records.Each(b, nameRecordsBytesMax, func(rec records.Record) bool {
+	err := records.Each(b, len(b), func(rec records.Record) bool {
 		if outside(rec.TimestampMs) {
 			r.RecordErrors = append(r.RecordErrors, RecordError{
 				Index:   int32(rec.Offset - base),
@@ -227,6 +236,10 @@ func (s *Shard) validateTimes(cfg *TopicConfig, b core.Batch, r *Produce) error 
 	if err != nil && !errors.Is(err, core.ErrCorruptBatch) {
 		return err
 	}
+	return invalidTimes(cfg, b, now)
+}
+
+func invalidTimes(cfg *TopicConfig, b core.Batch, now int64) error {
 	return fmt.Errorf("%w: timestamps from %d to %d, the limits are %d ms before and %d ms after %d", core.ErrInvalidTimestamp,
 		b.BaseTimestamp(), b.MaxTimestamp(), cfg.TimestampBeforeMaxMs, cfg.TimestampAfterMaxMs, now)
 }

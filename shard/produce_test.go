@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"millrace/core"
@@ -70,6 +71,8 @@ func TestProduceRefusals(t *testing.T) {
 		{"unknown codec", seal(batchOf(1, 10, now), func(b core.Batch) { b.SetAttributes(5) }), core.ErrInvalidRecord, nil},
 		{"no sequence", seal(batchOf(1, 10, now), func(b core.Batch) { b.SetProducer(5, 0, -1) }), core.ErrInvalidRecord, nil},
 		{"from the future", batchOf(1, 10, now+3600001), core.ErrInvalidTimestamp, nil},
+		{"from before all time", batchOf(1, 10, math.MinInt64), core.ErrInvalidTimestamp, nil},
+		{"from the future and compressed", seal(batchOf(1, 10, now+3600001), func(b core.Batch) { b.SetAttributes(1) }), core.ErrInvalidTimestamp, nil},
 		{"transactional", batchOf(1, 10, now), core.ErrPolicyViolation, func(p *Produce) { p.Transactional = true }},
 		{"base offset", func() []byte { b := batchOf(1, 10, now); b.SetBase(7, 0); return b }(), core.ErrInvalidRecord, nil},
 		{"other partition", batchOf(1, 10, now), core.ErrUnknownPartition, func(p *Produce) { p.Partition = 999 }},
@@ -89,6 +92,9 @@ func TestProduceRefusals(t *testing.T) {
 			}
 			if tc.name == "from the future" && (len(p.RecordErrors) != 1 || p.RecordErrors[0].Index != 0) {
 				t.Errorf("the offending record is not named: %+v", p.RecordErrors)
+			}
+			if tc.name == "from the future and compressed" && len(p.RecordErrors) > 0 {
+				t.Errorf("records of a compressed batch are named: %+v", p.RecordErrors)
 			}
 			d := &Describe{Partition: id}
 			n.must(d)
@@ -162,6 +168,26 @@ func TestFullDiskRefusesClientsAndNotCoordinators(t *testing.T) {
 	n.must(&Coordinate{Partition: internal, Command: core.Command{Body: 5}})
 	del := &DeleteRecords{Partition: id, Offset: -1}
 	n.must(del)
+}
+
+// TestTooLargeIsToldWhileOthersAreInFlight sends what can never be taken when there
+// is no room either: a client that is told to try again would do so for ever.
+func TestTooLargeIsToldWhileOthersAreInFlight(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	n.hold = true
+	n.ask(n.produceTo(id, batchOf(1, 500<<10, core.Second.Millis())))
+	for size, want := range map[int]error{700 << 10: core.ErrOverloaded, 2 << 20: core.ErrBatchTooLarge} {
+		p := n.produceTo(id, batchOf(1, size, core.Second.Millis()))
+		n.ask(p)
+		if !n.answered(p) || !errors.Is(p.Err, want) {
+			t.Errorf("%d bytes: %v, want %v", size, p.Err, want)
+		}
+	}
+	n.release()
+	c.run()
 }
 
 func TestBytesInFlightAreBounded(t *testing.T) {

@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -195,5 +196,83 @@ func TestFailedRewriteIsTriedAgain(t *testing.T) {
 	h.advance(0)
 	if got := dump(h.m); got != want || h.start == 0 {
 		t.Errorf("start %d, state:\n%s\nwant:\n%s", h.start, got, want)
+	}
+}
+
+// TestTextsThatTheLogCannotHoldAreRefused sends what no string of the log's format
+// has room for.
+func TestTextsThatTheLogCannotHoldAreRefused(t *testing.T) {
+	long := strings.Repeat("x", textBytesMax+1)
+	most := strings.Repeat("x", textBytesMax-uuidBytes)
+	join := func(edit func(*kmsg.JoinGroupRequest)) *kmsg.JoinGroupRequest {
+		req := kmsg.NewPtrJoinGroupRequest()
+		req.Version, req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 3, "g", "consumer", 10_000, 10_000
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name = "range"
+		req.Protocols = append(req.Protocols, p)
+		if edit != nil {
+			edit(req)
+		}
+		return req
+	}
+	for _, c := range []struct {
+		name   string
+		client string
+		req    *kmsg.JoinGroupRequest
+		code   int16
+	}{
+		{"group", "c", join(func(r *kmsg.JoinGroupRequest) { r.Group = long }), -1},
+		{"instance", "c", join(func(r *kmsg.JoinGroupRequest) { r.InstanceID = &long }), -1},
+		{"type", "c", join(func(r *kmsg.JoinGroupRequest) { r.ProtocolType = long }), -1},
+		{"protocol", "c", join(func(r *kmsg.JoinGroupRequest) { r.Protocols[0].Name = long }), -1},
+		{"client", most + "x", join(nil), -1},
+		{"all as long as can be", most, join(func(r *kmsg.JoinGroupRequest) {
+			r.Group, r.InstanceID, r.ProtocolType, r.Protocols[0].Name = long[1:], &most, long[1:], long[1:]
+		}), 0},
+	} {
+		cfg := DefaultConfig()
+		cfg.InitialRebalanceDelayMs = 0
+		h := newHarness(t, cfg)
+		h.topic("t", 1)
+		cmd := h.send("join", c.req, core.ClientInfo{ClientID: c.client, Host: "/h"})
+		h.advance(core.Second)
+		resp, ok := cmd.Reply.(*kmsg.JoinGroupResponse)
+		if !ok || resp.ErrorCode != c.code {
+			t.Errorf("%s: %+v", c.name, cmd.Reply)
+			continue
+		}
+		if c.code != 0 {
+			if len(h.m.groups) > 0 {
+				t.Errorf("%s: a group is left of it", c.name)
+			}
+			continue
+		}
+		sync := kmsg.NewPtrSyncGroupRequest()
+		sync.Version, sync.Group, sync.MemberID, sync.InstanceID, sync.Generation = 3, c.req.Group, resp.MemberID, c.req.InstanceID, resp.Generation
+		h.send("sync", sync, core.ClientInfo{})
+		h.failover() // the log can be read
+		if len(h.m.groups) != 1 {
+			t.Errorf("%s: %d groups after a failover", c.name, len(h.m.groups))
+		}
+	}
+	for _, size := range []int{textBytesMax, textBytesMax + 1} {
+		cfg := DefaultConfig()
+		cfg.MetadataBytesMax = 1 << 20
+		h := newHarness(t, cfg)
+		h.topic("t", 1)
+		text := strings.Repeat("m", size)
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Version, req.Group, req.Generation = 8, strings.Repeat("g", size), -1
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic = "t"
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Metadata = &text
+		rt.Partitions = append(rt.Partitions, p)
+		req.Topics = append(req.Topics, rt)
+		code := h.send("commit", req, core.ClientInfo{}).Reply.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+		if (code == 0) != (size == textBytesMax) {
+			t.Errorf("group and metadata of %d bytes: error %d", size, code)
+		}
+		h.failover()
 	}
 }

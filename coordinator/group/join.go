@@ -30,6 +30,10 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 		refuse(kerr.InvalidGroupID, req.MemberID)
 		return
 	}
+	if !joinFits(cmd, req) {
+		refuse(kerr.UnknownServerError, req.MemberID) // as in Kafka
+		return
+	}
 	if s := req.SessionTimeoutMillis; s < m.opts.MinSessionTimeoutMs || s > m.opts.MaxSessionTimeoutMs {
 		refuse(kerr.InvalidSessionTimeout, req.MemberID)
 		return

@@ -35,6 +35,8 @@ func (m *Machine) checkCommit(req *kmsg.OffsetCommitRequest) *kerr.Error {
 	g := m.groups[req.Group]
 	if !m.exists(req.Group) {
 		switch {
+		case len(req.Group) > textBytesMax:
+			return kerr.UnknownServerError
 		case req.Generation >= 0 && req.Version >= 9:
 			return kerr.GroupIDNotFound
 		case req.Generation >= 0:

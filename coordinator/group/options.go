@@ -77,6 +77,7 @@ func (c *Config) fillBounds() {
 	d := DefaultConfig()
 	orDefault(&c.GroupSizeMax, d.GroupSizeMax)
 	orDefault(&c.MetadataBytesMax, d.MetadataBytesMax)
+	c.MetadataBytesMax = min(c.MetadataBytesMax, textBytesMax)
 	orDefault(&c.ExpiryIntervalMs, d.ExpiryIntervalMs)
 	orDefault(&c.GroupsMax, d.GroupsMax)
 	orDefault(&c.MembersMax, d.MembersMax)

@@ -68,7 +68,7 @@ var brokerSettings = []Setting{
 	{Group: grpGroups, Name: "offsets.topic.num.partitions", Type: Int, Default: "50", Min: 1, Max: 1000, Text: "Partitions of __consumer_offsets when it is made; groups are spread over them."},
 	{Group: grpGroups, Name: "offsets.retention.minutes", Type: Int, Unit: "min", Default: "10080", Min: 1, Max: maxInt, Text: "How long committed offsets are kept after their group is empty."},
 	{Group: grpGroups, Name: "offsets.retention.check.interval.ms", Type: Long, Unit: "ms", Default: "600000", Min: 1, Max: anyMax, Text: "How often expired offsets are looked for."},
-	{Group: grpGroups, Name: "offset.metadata.max.bytes", Type: Int, Unit: "bytes", Default: "4096", Min: 0, Max: 1 << 20, Text: "Largest metadata text of a committed offset."},
+	{Group: grpGroups, Name: "offset.metadata.max.bytes", Type: Int, Unit: "bytes", Default: "4096", Min: 0, Max: 1<<15 - 1, Text: "Largest metadata text of a committed offset."},
 	{Group: grpGroups, Name: "group.min.session.timeout.ms", Type: Int, Unit: "ms", Default: "6000", Min: 1, Max: maxInt, Text: "Shortest session timeout that a group member may ask for."},
 	{Group: grpGroups, Name: "group.max.session.timeout.ms", Type: Int, Unit: "ms", Default: "1800000", Min: 1, Max: maxInt, Text: "Longest session timeout that a group member may ask for."},
 	{Group: grpGroups, Name: "group.initial.rebalance.delay.ms", Type: Int, Unit: "ms", Default: "3000", Min: 0, Max: maxInt, Text: "How long the first rebalance of an empty group waits for more members."},

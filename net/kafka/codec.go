@@ -43,8 +43,9 @@ func (d *decoder) int32() int32 {
 	return 0
 }
 
-// length reads the length of a string, bytes or array; -1 is null. fixed is the
-// width of the length in versions that are not flexible.
+// length reads the length of a string, bytes or array; what is negative is null
+// (-1), as in Kafka. fixed is the width of the length in versions that are not
+// flexible.
 func (d *decoder) length(fixed int) int {
 	if d.flexible {
 		v, rest, ok := uvarint(d.b)
@@ -61,31 +62,41 @@ func (d *decoder) length(fixed int) int {
 	} else {
 		n = int(d.int32())
 	}
-	if n < -1 {
-		d.fail()
-	}
-	return n
+	return max(n, -1)
 }
 
 // array reads the length of an array whose elements take at least elem bytes,
 // so that a length that the bytes cannot hold is refused before memory is made
-// for it. Null counts as empty.
+// for it, as null is.
 func (d *decoder) array(elem int) int {
 	n := d.length(4)
-	if n > 0 && n > len(d.b)/elem {
+	if n < 0 || n > len(d.b)/elem {
 		d.fail()
 		return 0
 	}
-	return max(n, 0)
+	return n
 }
 
 // string aliases the request; ok is false for null.
 func (d *decoder) string() (s []byte, ok bool) {
 	n := d.length(2)
-	if n < 0 {
+	switch {
+	case n > textBytesMax:
+		d.fail()
+		return nil, false
+	case n < 0:
 		return nil, false
 	}
 	return d.take(n), true
+}
+
+// mustString is string where null is not allowed.
+func (d *decoder) mustString() []byte {
+	s, ok := d.string()
+	if !ok {
+		d.fail()
+	}
+	return s
 }
 
 // bytes gives the position of a bytes field in the slice that is decoded;

@@ -9,11 +9,13 @@ import (
 	"go/token"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/core"
+	"millrace/shard"
 )
 
 // TestEverySentinelHasACode reads core's sources, so that a new sentinel cannot
@@ -90,7 +92,8 @@ func TestHeaders(t *testing.T) {
 		{"not UTF-8", "0002ff41", false, "\uFFFDA", "", nil},
 		{"cut client id", "000461", false, "", "", errShortHeader},
 		{"no client id", "00", false, "", "", errShortHeader},
-		{"negative length", "fffe", false, "", "", errBadHeader},
+		{"negative length", "fffe0102", false, "", "0102", nil},
+		{"grows when it is made UTF-8", "7fff" + strings.Repeat("ff41", 16383) + "41", false, strings.Repeat("\uFFFDA", 8191) + "\uFFFD", "", nil},
 		{"flexible", "0001610009", true, "a", "09", nil},
 		{"flexible with tags", "000161020501aa8001027788ee", true, "a", "ee", nil},
 		{"flexible without tags", "000161", true, "", "", errShortHeader},
@@ -134,6 +137,10 @@ func TestRequestsThatCannotBeServedCloseTheConnection(t *testing.T) {
 		{"huge array", frame(3, 1, 0, 0, 0x7f, 0xff, 0xff, 0xff), "Metadata"},
 		{"produce version 2", frame(0, 2, 0, 0), "version 2"},
 		{"produce cut", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1), "Produce"},
+		{"produce with a null array", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff), "Produce"},
+		{"produce to a null topic", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0, 0, 0, 0), "Produce"},
+		{"long string", frame(3, 9, append([]byte{0, 0, 0, 2, 0x81, 0x80, 0x02}, append(make([]byte, 32768), 0, 0, 0, 0, 0)...)...), "32768 bytes"},
+		{"produce to a long topic", frame(0, 9, append([]byte{0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 2, 0x81, 0x80, 0x02}, make([]byte, 32800)...)...), "Produce"},
 		{"produce with a huge array", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff), "Produce"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,6 +154,33 @@ func TestRequestsThatCannotBeServedCloseTheConnection(t *testing.T) {
 				t.Errorf("replied %x", f.conn.replies)
 			}
 		})
+	}
+}
+
+// TestNegativeLengthsAreNull holds the header and Produce to what Kafka's reader
+// does with lengths below -1 where null is allowed.
+func TestNegativeLengthsAreNull(t *testing.T) {
+	f := newFixture(t)
+	f.loop.answer = func(_ core.ShardID, q shard.Request) bool { return true }
+	b := frameBytes(produceRequest("t", 1, producePartition{0, testBatch(2, "ab")}), 3)
+	copy(b[14:], []byte{0x80, 0}) // of the transactional id
+	place := f.serve(b)
+	f.loop.run()
+	if _, ok := f.conn.replies[place]; !ok {
+		t.Errorf("no reply, closed: %q", f.conn.closed)
+	}
+}
+
+// TestLongAnswersStayWhole gives the answer's texts something long to quote.
+func TestLongAnswersStayWhole(t *testing.T) {
+	f := newFixture(t)
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeBroker, strings.Repeat("\u00e4", 16380)
+	req.Resources = append(req.Resources, r)
+	resp := f.ask(req, 1).(*kmsg.DescribeConfigsResponse)
+	if text := *resp.Resources[0].ErrorMessage; len(text) > textBytesMax || len(text) < textBytesMax-4 || !utf8.ValidString(text) {
+		t.Errorf("a text of %d bytes", len(text))
 	}
 }
 

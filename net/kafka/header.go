@@ -15,7 +15,6 @@ type header struct {
 
 var (
 	errShortHeader = errors.New("the request header is cut short")
-	errBadHeader   = errors.New("the request header is malformed")
 )
 
 // keyVersionBytes is what of a header can be read without knowing the API.
@@ -41,12 +40,11 @@ func (h *header) parseClientID(b []byte, flexible bool) (rest []byte, err error)
 	n := int(int16(binary.BigEndian.Uint16(b)))
 	b = b[2:]
 	switch {
-	case n < -1:
-		return nil, errBadHeader
 	case n > len(b):
 		return nil, errShortHeader
 	case n > 0:
 		h.clientID = strings.ToValidUTF8(string(b[:n]), "\uFFFD")
+		h.clientID = h.clientID[:textEnd(h.clientID)]
 		b = b[n:]
 	}
 	if flexible {

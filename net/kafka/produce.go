@@ -81,7 +81,7 @@ func (p *produce) decode() error {
 		if r.Version >= produceTopicIDs {
 			copy(t.id[:], d.take(len(t.id)))
 		} else {
-			t.name, _ = d.string()
+			t.name = d.mustString()
 		}
 		t.parts = make([]producePart, d.array(5))
 		for k := range t.parts {

@@ -68,6 +68,10 @@ func (w *Worker) Serve(c Conn, f Frame) {
 			w.refuse(c, f, fmt.Sprintf("%s version %d: %v", a.key.Name(), h.version, err))
 			return
 		}
+		if err := checkTexts(r.Body, len(rest)); err != nil {
+			w.refuse(c, f, fmt.Sprintf("%s version %d: %v", a.key.Name(), h.version, err))
+			return
+		}
 	}
 	a.serve(r)
 }
@@ -93,6 +97,9 @@ func (r *Request) refuseVersion() {
 func (r *Request) Reply(resp kmsg.Response) {
 	resp.SetVersion(r.Version)
 	eachError(resp, r.Failed)
+	if len(r.Payload) > textBytesMax/2 {
+		cutTexts(resp)
+	}
 	flexible := r.Version >= r.api.flexibleFrom && r.Key != int16(kmsg.ApiVersions)
 	b := appendReplyHeader(make([]byte, 0, 256), r.CorrelationID, flexible)
 	b = resp.AppendTo(b)
