@@ -1,4 +1,4 @@
-# Targets: run build test race lint fuzz sim compat diff chaos bench tour docs clean.
+# Targets: run build test race lint fuzz sim compat diff chaos hostile bench tour docs clean.
 # run and test need nothing but Go, lint needs node and python3 as well. compat,
 # chaos and tour install the clients that they need below build/.
 
@@ -15,7 +15,7 @@ CUTS ?= 50
 CLIENTS := tools/compat/clients
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: run build test race lint fuzz sim compat diff chaos bench tour docs clean
+.PHONY: run build test race lint fuzz sim compat diff chaos hostile bench tour docs clean
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/millrace ./tools/millrace
@@ -60,6 +60,9 @@ chaos: build
 	go run ./chaos/cluster kill --rounds $(KILLS)
 	go run ./chaos/cluster powercut --rounds $(CUTS)
 	go run ./chaos/cluster fulldisk
+
+hostile: build
+	go run ./chaos/hostile -bin bin/millrace
 
 bench: build
 	go run ./bench

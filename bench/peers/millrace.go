@@ -9,11 +9,13 @@ import (
 
 // MillraceOptions say how to run our own binary.
 type MillraceOptions struct {
-	Bin  string   // the millrace binary; empty: build it from this module
-	Dir  string   // folder for the data directory and the output
-	Data string   // data directory; empty: Dir/data
-	Args []string // appended to `millrace serve --data ... --listen ... --admin ...`
-	Env  []string // appended to the environment
+	Bin  string // the millrace binary; empty: build it from this module
+	Dir  string // folder for the data directory and the output
+	Data string // data directory; empty: Dir/data
+	// Listen are listeners beside the plaintext one, as NAME://HOST:PORT.
+	Listen []string
+	Args   []string // appended to `millrace serve --data ... --listen ... --admin ...`
+	Env    []string // appended to the environment
 }
 
 // NewMillrace prepares our own broker; it does not start it.
@@ -39,7 +41,8 @@ func NewMillrace(o MillraceOptions) (Broker, error) {
 		p.dataDir = filepath.Join(o.Dir, "data")
 	}
 	p.command = func() *exec.Cmd {
-		args := []string{"serve", "--data", p.dataDir, "--listen", p.addr, "--admin", p.admin}
+		listeners := append([]string{"PLAINTEXT://" + p.addr}, o.Listen...)
+		args := []string{"serve", "--data", p.dataDir, "--set", "listeners=" + strings.Join(listeners, ","), "--admin", p.admin}
 		cmd := exec.Command(bin, append(args, o.Args...)...)
 		cmd.Env = append(cmd.Environ(), o.Env...)
 		return cmd

@@ -69,6 +69,7 @@ var mayImport = map[string][]string{
 	"chaos/check":   {"chaos/check"},
 	"chaos/sim":     {"core", "raftlog", "shard", "coordinator", "chaos/sim", "chaos/check"},
 	"chaos/cluster": {"chaos/cluster", "chaos/check", "bench/peers"},
+	"chaos/hostile": {"chaos/hostile", "bench/peers"},
 	"docs":          {},
 }
 

@@ -1,0 +1,3 @@
+package main
+
+func loads() []attack { return nil }
