@@ -19,8 +19,10 @@ const (
 const topicOperations = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
 
 // serveMetadata tells brokers, topics and leaders. Topics that do not exist are
-// made when both the request and auto.create.topics.enable say so; the answer
-// then waits until the new partitions take appends, or names no leader yet.
+// made when both the request and auto.create.topics.enable say so. The answer
+// then waits until the new partitions take appends, and yet says that the topic
+// is unknown, as Kafka's does: clients ask again, and who looks whether a topic
+// that was deleted is gone sees that it is.
 func serveMetadata(r *Request) {
 	req := r.Body.(*kmsg.MetadataRequest)
 	if code := r.selectTopics(req); code != codeNone {
@@ -44,17 +46,20 @@ func serveMetadata(r *Request) {
 		create.Topics = append(create.Topics, t)
 	}
 	r.change(create, autoCreateWaitMs, func(applied *meta.Applied, err error) {
-		refused := make(map[string]int16, len(missing))
+		made := make(map[string]int16, len(missing))
 		if applied == nil {
 			for _, name := range missing {
-				refused[name] = codeLeaderNotAvailable
+				made[name] = codeLeaderNotAvailable
 			}
 		} else if resp, ok := applied.Reply.(*kmsg.CreateTopicsResponse); ok {
 			for i := range resp.Topics {
-				refused[resp.Topics[i].Topic] = resp.Topics[i].ErrorCode
+				t := &resp.Topics[i]
+				if made[t.Topic] = t.ErrorCode; t.ErrorCode == codeNone {
+					made[t.Topic] = codeUnknownTopicOrPartition
+				}
 			}
 		}
-		r.replyMetadata(req, refused)
+		r.replyMetadata(req, made)
 	})
 }
 
@@ -116,7 +121,8 @@ func (r *Request) topicsToCreate(req *kmsg.MetadataRequest) []string {
 	return names
 }
 
-func (r *Request) replyMetadata(req *kmsg.MetadataRequest, refused map[string]int16) {
+// replyMetadata answers; made holds a code for each topic that was to be made.
+func (r *Request) replyMetadata(req *kmsg.MetadataRequest, made map[string]int16) {
 	im := r.Image()
 	resp := kmsg.NewPtrMetadataResponse()
 	for _, b := range im.Brokers {
@@ -155,13 +161,13 @@ func (r *Request) replyMetadata(req *kmsg.MetadataRequest, refused map[string]in
 			continue
 		}
 		seen[key] = true
-		resp.Topics = append(resp.Topics, r.findTopic(im, in, req, refused))
+		resp.Topics = append(resp.Topics, r.findTopic(im, in, req, made))
 	}
 	r.Reply(resp)
 }
 
 // findTopic answers for one topic of a request.
-func (r *Request) findTopic(im *meta.Image, in *kmsg.MetadataRequestTopic, req *kmsg.MetadataRequest, refused map[string]int16) kmsg.MetadataResponseTopic {
+func (r *Request) findTopic(im *meta.Image, in *kmsg.MetadataRequestTopic, req *kmsg.MetadataRequest, made map[string]int16) kmsg.MetadataResponseTopic {
 	var t *meta.Topic
 	code := codeUnknownTopicOrPartition
 	switch {
@@ -170,10 +176,10 @@ func (r *Request) findTopic(im *meta.Image, in *kmsg.MetadataRequestTopic, req *
 	default:
 		if t = im.Topic(*in.Topic); core.CheckTopicName(*in.Topic) != "" {
 			code = codeInvalidTopic
-		} else if c, ok := refused[*in.Topic]; ok && c != codeNone && c != codeTopicAlreadyExists {
-			code = c
+		} else if c, ok := made[*in.Topic]; ok && c != codeTopicAlreadyExists {
+			t, code = nil, c
 		} else if ok {
-			code = codeLeaderNotAvailable // made, and not applied here yet
+			code = codeLeaderNotAvailable // made by another, and not applied here yet
 		}
 	}
 	if t != nil {

@@ -156,8 +156,12 @@ func TestMetadataMakesTopicsOnDemand(t *testing.T) {
 	if got, want := fmt.Sprint(*asked), "[new/-1/-1 refused/-1/-1 __consumer_offsets/4/1]"; got != want {
 		t.Errorf("asked for %s, want %s", got, want)
 	}
-	if got, want := topicsOf(resp), "[t e0 p4][new e0 p1][bad name e17 p0][refused e44 p0][__consumer_offsets e0 p4]"; got != want {
+	if got, want := topicsOf(resp), "[t e0 p4][new e3 p0][bad name e17 p0][refused e44 p0][__consumer_offsets e3 p0]"; got != want {
 		t.Errorf("answered %s, want %s", got, want)
+	}
+	resp = f.ask(metadataFor("new", offsetsTopic), 9).(*kmsg.MetadataResponse)
+	if got, want := topicsOf(resp), "[new e0 p1][__consumer_offsets e0 p4]"; got != want {
+		t.Errorf("asked again it answered %s, want %s", got, want)
 	}
 }
 
