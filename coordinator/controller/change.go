@@ -76,6 +76,8 @@ func (ch *change) replay(r core.Record) {
 		ch.replayTopic(d)
 	case kindConfigs:
 		ch.replayConfigs(d)
+	case kindQuotas:
+		im.Quotas = im.Quotas.With(d.entity, d.quotas)
 	case kindCounters:
 		ch.state.nextPartition, ch.state.nextProducer = d.nextPartition, d.nextProducer
 	}

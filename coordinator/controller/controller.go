@@ -79,6 +79,10 @@ func (c *Controller) Handle(now core.Tick, cmd *core.Command, out *core.Output) 
 		c.finish(ch, cmd, c.incrementalAlterConfigs(ch, req), out)
 	case *kmsg.AlterConfigsRequest:
 		c.finish(ch, cmd, c.alterConfigs(ch, req), out)
+	case *kmsg.AlterClientQuotasRequest:
+		c.finish(ch, cmd, c.alterClientQuotas(ch, req), out)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		c.finish(ch, cmd, alterPartitionReassignments(ch, req), out)
 	case meta.RegisterBroker:
 		ch.putBroker(req.Broker)
 		c.finish(ch, cmd, nil, out)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -268,6 +269,9 @@ func TestRecordEncodingIsFixed(t *testing.T) {
 		{"topic configs", encodeConfigs(resourceTopic, topic.ID[:], map[string]string{"b": "2", "a": "1"}), "010502" + "01000000000000000000000000000002", "0102" + "01610131" + "01620132"},
 		{"broker configs", encodeConfigs(resourceBroker, nodeBytes(7), map[string]string{"a": ""}), "01050400000007", "0101" + "016100"},
 		{"no cluster configs", encodeConfigs(resourceCluster, nil, nil), "010500", "tombstone"},
+		{"quotas", encodeQuotas(quotaOf("user u", "client-id"), map[string]float64{"b": 1, "a": 0.5}), "0107" + "01000175" + "020100",
+			"0102" + "01613fe0000000000000" + "01623ff0000000000000"},
+		{"no quotas", encodeQuotas(quotaOf("ip ::1"), nil), "0107" + "0300033a3a31", "tombstone"},
 		{"counters", encodeCounters(300, 2000), "0106", "01ac02d00f"},
 	} {
 		want := c.want
@@ -306,7 +310,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		encodeTopic(&meta.Topic{ID: id, Name: "t", Partitions: []*meta.Partition{{ID: 300, Replicas: []core.NodeID{1, 2}}}}),
 		encodeTopicDeleted(id), encodeConfigs(resourceTopic, id[:], map[string]string{"a": "1"}),
 		encodeConfigs(resourceBroker, nodeBytes(7), nil), encodeConfigs(resourceCluster, nil, map[string]string{"a": "1", "b": ""}),
-		encodeCounters(300, 2000),
+		encodeCounters(300, 2000), encodeQuotas(quotaOf("user u", "client-id"), map[string]float64{"a": 0.5, "b": 1}),
 	} {
 		f.Add(r.Key, r.Value, r.Value != nil)
 	}
@@ -337,6 +341,8 @@ func FuzzDecodeRecord(f *testing.F) {
 			again = encodeTopic(c.Image().Topics()[0])
 		case d.kind == kindConfigs:
 			again = encodeConfigs(d.resource, r.Key[3:], d.configs)
+		case d.kind == kindQuotas:
+			again = encodeQuotas(d.entity, d.quotas)
 		case d.kind == kindCounters:
 			again = encodeCounters(c.state.nextPartition, c.state.nextProducer)
 		}
@@ -344,10 +350,19 @@ func FuzzDecodeRecord(f *testing.F) {
 		if err != nil || !slices.Equal(again.Key, r.Key) {
 			t.Fatalf("%x became %x: %v", r.Key, again.Key, err)
 		}
-		if fmt.Sprint(e.text, e.node, e.broker, e.topicID, e.configs, e.nextPartition, e.nextProducer) != fmt.Sprint(d.text, d.node, d.broker, d.topicID, d.configs, d.nextPartition, d.nextProducer) {
+		if fmt.Sprint(e.text, e.node, e.broker, e.topicID, e.configs, e.entity, e.quotas, e.nextPartition, e.nextProducer) != fmt.Sprint(d.text, d.node, d.broker, d.topicID, d.configs, d.entity, d.quotas, d.nextPartition, d.nextProducer) {
 			t.Fatalf("%+v became %+v", d, e)
 		}
 	})
+}
+
+// quotaOf makes an entity of parts "KIND NAME", or "KIND" for its default.
+func quotaOf(parts ...string) (e meta.QuotaEntity) {
+	for _, p := range parts {
+		kind, name, named := strings.Cut(p, " ")
+		e[slices.Index(meta.QuotaKindNames[:], kind)] = meta.QuotaMatch{Used: true, Name: name, Default: !named}
+	}
+	return e
 }
 
 // BenchmarkCreateTopics makes 10,000 topics: in one request, and in one each.

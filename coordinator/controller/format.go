@@ -30,10 +30,16 @@ const formatVersion = 1
 //	             cluster 0: -
 //	counters     -                          uvarint next partition ID,
 //	                                        uvarint next producer ID
+//	quotas       an entity: one or more     uvarint n, n x (string name, uint64 bits
+//	             parts by kind, each:       of a float64), sorted by name: all quotas
+//	             byte kind (1 user,         of the entity
+//	             2 client ID, 3 IP), byte
+//	             default (0 or 1), string
+//	             name, empty for a default
 //
 // A later record replaces an earlier one with the same key. A tombstone of a
-// topic also ends its partitions and configs; of a broker or of configs it
-// removes just that.
+// topic also ends its partitions and configs; of a broker, of configs or of
+// quotas it removes just that.
 const (
 	kindCluster    = 1
 	kindController = 2
@@ -41,6 +47,7 @@ const (
 	kindTopic      = 4
 	kindConfigs    = 5
 	kindCounters   = 6
+	kindQuotas     = 7
 )
 
 // Resources of a configs record.
@@ -65,6 +72,8 @@ type decoded struct {
 	topic    *meta.Topic // without configs and leader cells
 	resource byte
 	configs  map[string]string
+	entity   meta.QuotaEntity
+	quotas   map[string]float64
 
 	nextPartition core.PartitionID
 	nextProducer  int64
@@ -126,6 +135,43 @@ func encodeConfigs(resource byte, id []byte, configs map[string]string) core.Rec
 	return r
 }
 
+// encodeQuotas writes a tombstone where no quota is left.
+func encodeQuotas(e meta.QuotaEntity, quotas map[string]float64) core.Record {
+	r := core.Record{Key: key(kindQuotas)}
+	for kind, m := range e {
+		if m.Used {
+			isDefault := byte(0)
+			if m.Default {
+				isDefault = 1
+			}
+			r.Key = appendString(append(r.Key, byte(kind+1), isDefault), m.Name)
+		}
+	}
+	if len(quotas) == 0 {
+		return r
+	}
+	r.Value = binary.AppendUvarint([]byte{formatVersion}, uint64(len(quotas)))
+	for _, name := range sortedKeys(quotas) {
+		r.Value = binary.BigEndian.AppendUint64(appendString(r.Value, name), math.Float64bits(quotas[name]))
+	}
+	return r
+}
+
+// entity reads what is left as the parts of an entity, in order of their kinds.
+func (r *reader) entity() (e meta.QuotaEntity) {
+	next := byte(1)
+	for !r.bad && (len(r.b) > 0 || next == 1) {
+		kind, isDefault, name := r.byte(), r.byte(), r.string()
+		if kind < next || int(kind) > len(e) || isDefault > 1 || (isDefault == 1) != (name == "") {
+			r.bad = true
+			return e
+		}
+		e[kind-1] = meta.QuotaMatch{Used: true, Default: isDefault == 1, Name: name}
+		next = kind + 1
+	}
+	return e
+}
+
 func encodeCounters(partition core.PartitionID, producer int64) core.Record {
 	v := binary.AppendUvarint([]byte{formatVersion}, uint64(partition))
 	return core.Record{Key: key(kindCounters), Value: binary.AppendUvarint(v, uint64(producer))}
@@ -157,6 +203,13 @@ func (r *reader) byte() byte {
 func (r *reader) uint32() uint32 {
 	if b := r.take(4); b != nil {
 		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) uint64() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.BigEndian.Uint64(b)
 	}
 	return 0
 }
@@ -211,6 +264,8 @@ func decodeRecord(rec core.Record) (decoded, error) {
 		d.node = k.node()
 	case kindTopic:
 		d.topicID = k.topicID()
+	case kindQuotas:
+		d.entity = k.entity()
 	case kindConfigs:
 		switch d.resource = k.byte(); d.resource {
 		case resourceTopic:
@@ -228,7 +283,7 @@ func decodeRecord(rec core.Record) (decoded, error) {
 		return d, fmt.Errorf("%w: key of kind %d", errFormat, d.kind)
 	}
 	if d.deleted {
-		if d.kind == kindBroker || d.kind == kindTopic || d.kind == kindConfigs {
+		if d.kind == kindBroker || d.kind == kindTopic || d.kind == kindConfigs || d.kind == kindQuotas {
 			return d, nil
 		}
 		return d, fmt.Errorf("%w: kind %d cannot be removed", errFormat, d.kind)
@@ -260,6 +315,13 @@ func (d *decoded) value(v *reader) {
 		for range n {
 			name := v.string()
 			d.configs[name] = v.string()
+		}
+	case kindQuotas:
+		n := v.count(10)
+		d.quotas = make(map[string]float64, n)
+		for range n {
+			name := v.string()
+			d.quotas[name] = math.Float64frombits(v.uint64())
 		}
 	case kindCounters:
 		d.nextPartition = core.PartitionID(v.uvarint())

@@ -183,6 +183,9 @@ func describe(im *meta.Image) string {
 		fmt.Fprintf(&b, "broker %d at %s:%d rack=%q configs=%v\n", br.ID, br.Host, br.Port, br.Rack, im.BrokerConfigs[br.ID])
 	}
 	fmt.Fprintf(&b, "cluster configs %v\n", im.ClusterConfigs)
+	for _, e := range im.Quotas.Entities() {
+		fmt.Fprintf(&b, "quotas %+v %v\n", e, im.Quotas[e])
+	}
 	for _, t := range im.Topics() {
 		fmt.Fprintf(&b, "topic %s internal=%v configs=%v", t.Name, t.Internal, t.Configs)
 		for _, p := range t.Partitions {

@@ -29,6 +29,8 @@ type Options struct {
 	// ConfigsMax the explicit configs of one resource (below 1: 1000).
 	ConfigValueBytesMax int
 	ConfigsMax          int
+	// QuotasMax bounds the entities with client quotas (below 1: 10,000).
+	QuotasMax int
 
 	// ValidateTopic refuses a topic config by name or value; the error text
 	// goes to the client. topic is the name of the topic. nil accepts everything.
@@ -61,6 +63,7 @@ func (o Options) withDefaults() Options {
 	o.PartitionsMax = orDefault(o.PartitionsMax, 100_000)
 	o.ConfigValueBytesMax = orDefault(o.ConfigValueBytesMax, 32767)
 	o.ConfigsMax = orDefault(o.ConfigsMax, 1000)
+	o.QuotasMax = orDefault(o.QuotasMax, 10_000)
 	if o.ValidateTopic == nil {
 		o.ValidateTopic = func(string, string, string) error { return nil }
 	}

@@ -135,6 +135,14 @@ func (c *Controller) liveRecords() []liveRecord {
 			return nil
 		})
 	}
+	for _, e := range im.Quotas.Entities() {
+		items = append(items, func(s *state) []core.Record {
+			if m := s.image.Quotas[e]; len(m) > 0 {
+				return []core.Record{encodeQuotas(e, m)}
+			}
+			return nil
+		})
+	}
 	for _, t := range im.Topics() {
 		items = append(items, func(s *state) []core.Record {
 			now := s.image.TopicByID(t.ID)

@@ -43,6 +43,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		d.MaybeScanArgs(t, "cluster", &o.PartitionsMax)
 		d.MaybeScanArgs(t, "configs", &o.ConfigsMax)
 		d.MaybeScanArgs(t, "value", &o.ConfigValueBytesMax)
+		d.MaybeScanArgs(t, "quotas", &o.QuotasMax)
 		s.h = newHarness(t, o)
 		s.h.register(1, "")
 		return ""
@@ -64,6 +65,10 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		cmd = s.h.send(s.alter(t, d))
 	case "replace":
 		cmd = s.h.send(s.replace(t, d))
+	case "quota":
+		cmd = s.h.send(s.quota(t, d))
+	case "reassign":
+		cmd = s.h.send(s.reassign(t, d))
 	case "producer-ids":
 		cmd = s.h.send(meta.AllocateProducerIDs{})
 	case "fail-next":
@@ -292,6 +297,22 @@ func (s *scenario) show(cmd *core.Command) string {
 		for _, x := range r.Resources {
 			item(x.ResourceName, x.ErrorCode, x.ErrorMessage)
 			b.WriteByte('\n')
+		}
+	case *kmsg.AlterClientQuotasResponse:
+		for _, x := range r.Entries {
+			what := ""
+			for _, p := range x.Entity {
+				what += p.Type + "=" + name(p.Name) + " "
+			}
+			item(what, x.ErrorCode, x.ErrorMessage)
+			b.WriteByte('\n')
+		}
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		for _, x := range r.Topics {
+			for _, p := range x.Partitions {
+				item(fmt.Sprintf("%s/%d", x.Topic, p.Partition), p.ErrorCode, p.ErrorMessage)
+				b.WriteByte('\n')
+			}
 		}
 	case *kmsg.AlterConfigsResponse:
 		for _, x := range r.Resources {

@@ -27,6 +27,7 @@ type Image struct {
 	// BrokerConfigs those of one broker.
 	ClusterConfigs map[string]string
 	BrokerConfigs  map[core.NodeID]map[string]string
+	Quotas         Quotas
 }
 
 // Broker is one node as clients reach it.

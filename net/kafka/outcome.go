@@ -21,6 +21,12 @@ func eachError(resp kmsg.Response, count func(code int16)) {
 		count(r.ErrorCode)
 	case *kmsg.ListConfigResourcesResponse:
 		count(r.ErrorCode)
+	case *kmsg.ListPartitionReassignmentsResponse:
+		count(r.ErrorCode)
+	case *kmsg.DescribeClientQuotasResponse:
+		count(r.ErrorCode)
+	case *kmsg.AlterClientQuotasResponse:
+		each(r.Entries, func(e *kmsg.AlterClientQuotasResponseEntry) { count(e.ErrorCode) })
 	case *kmsg.InitProducerIDResponse:
 		count(r.ErrorCode)
 	case *kmsg.LeaveGroupResponse:
@@ -89,6 +95,11 @@ func eachPartitionError(resp kmsg.Response, count func(code int16)) {
 	case *kmsg.DescribeProducersResponse:
 		each(r.Topics, func(t *kmsg.DescribeProducersResponseTopic) {
 			each(t.Partitions, func(p *kmsg.DescribeProducersResponseTopicPartition) { count(p.ErrorCode) })
+		})
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		count(r.ErrorCode)
+		each(r.Topics, func(t *kmsg.AlterPartitionAssignmentsResponseTopic) {
+			each(t.Partitions, func(p *kmsg.AlterPartitionAssignmentsResponseTopicPartition) { count(p.ErrorCode) })
 		})
 	case *kmsg.OffsetCommitResponse:
 		each(r.Topics, func(t *kmsg.OffsetCommitResponseTopic) {
