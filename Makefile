@@ -1,4 +1,4 @@
-# Targets: run build test race lint fuzz sim compat diff chaos hostile bench tour docs clean.
+# Targets: run build test race lint fuzz sim compat diff suites chaos hostile bench tour docs clean.
 # run and test need nothing but Go, lint needs node and python3 as well. compat,
 # chaos and tour install the clients that they need below build/.
 
@@ -12,10 +12,11 @@ FUZZTIME ?= 10s
 SEQUENCES ?= 1000
 KILLS ?= 200
 CUTS ?= 50
+KGO_RECORDS ?= 20000
 CLIENTS := tools/compat/clients
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: run build test race lint fuzz sim compat diff chaos hostile bench tour docs clean
+.PHONY: run build test race lint fuzz sim compat diff suites chaos hostile bench tour docs clean
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/millrace ./tools/millrace
@@ -55,6 +56,9 @@ compat: build
 
 diff: build
 	go run ./tools/compat/diff --seeds $(SEQUENCES) --from $(FROM)
+
+suites: build
+	go run ./tools/suites --bin bin/millrace --records $(KGO_RECORDS)
 
 chaos: build
 	go run ./chaos/cluster kill --rounds $(KILLS)

@@ -17,8 +17,11 @@ type KafkaOptions struct {
 	Cache  string   // where the jars live, once for all runs; empty: build/cache/kafka of this module
 	Dir    string   // folder for the configuration, the data directory and the output
 	Data   string   // data directory; empty: Dir/data
+	Addr   string   // host:port to listen on and to advertise; empty: a free port of 127.0.0.1
+	More   []string // further listeners, PROTOCOL://host:port
 	HeapMB int      // 0: 768
 	Config []string // name=value lines that override the ones below
+	Format []string // appended to the command that formats the data directory
 }
 
 // NewKafka installs Kafka's jars (Maven), formats a data directory that is not
@@ -28,7 +31,7 @@ func NewKafka(o KafkaOptions) (Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	addr, err := listenAddr(o.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +39,7 @@ func NewKafka(o KafkaOptions) (Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: "kafka", addr: fmt.Sprintf("127.0.0.1:%d", port), dataDir: o.Data, logPath: filepath.Join(o.Dir, "broker.log")}
+	p := &process{name: "kafka", addr: addr, dataDir: o.Data, logPath: filepath.Join(o.Dir, "broker.log")}
 	if p.dataDir == "" {
 		p.dataDir = filepath.Join(o.Dir, "data")
 	}
@@ -45,11 +48,12 @@ func NewKafka(o KafkaOptions) (Broker, error) {
 		heap = 768
 	}
 	properties := filepath.Join(o.Dir, "kafka.properties")
+	listeners := strings.Join(append([]string{"PLAINTEXT://" + p.addr}, o.More...), ",")
 	lines := append([]string{
 		"process.roles=broker,controller", "node.id=1",
 		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", controller),
-		fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://127.0.0.1:%d", p.addr, controller),
-		"advertised.listeners=PLAINTEXT://" + p.addr,
+		fmt.Sprintf("listeners=%s,CONTROLLER://127.0.0.1:%d", listeners, controller),
+		"advertised.listeners=" + listeners,
 		"controller.listener.names=CONTROLLER", "log.dirs=" + p.dataDir,
 		"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=4",
 		"transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
@@ -64,8 +68,8 @@ func NewKafka(o KafkaOptions) (Broker, error) {
 	}
 	classpath := filepath.Join(libs, "*")
 	// Formatting again is harmless: --ignore-formatted leaves data alone.
-	format := exec.Command("java", "-cp", classpath, "kafka.tools.StorageTool", "format",
-		"--ignore-formatted", "-t", "TWlsbHJhY2VQZWVyS2Fma2", "-c", properties)
+	format := exec.Command("java", append([]string{"-cp", classpath, "kafka.tools.StorageTool", "format",
+		"--ignore-formatted", "-t", "TWlsbHJhY2VQZWVyS2Fma2", "-c", properties}, o.Format...)...)
 	if out, err := format.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("format %s for kafka: %w\n%s", p.dataDir, err, out)
 	}

@@ -12,6 +12,7 @@ type MillraceOptions struct {
 	Bin  string // the millrace binary; empty: build it from this module
 	Dir  string // folder for the data directory and the output
 	Data string // data directory; empty: Dir/data
+	Addr string // host:port to listen on; empty: a free port of 127.0.0.1
 	// Listen are listeners beside the plaintext one, as NAME://HOST:PORT.
 	Listen []string
 	Args   []string // appended to `millrace serve --data ... --listen ... --admin ...`
@@ -28,7 +29,7 @@ func NewMillrace(o MillraceOptions) (Broker, error) {
 		}
 		bin = b
 	}
-	port, err := freePort()
+	addr, err := listenAddr(o.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func NewMillrace(o MillraceOptions) (Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: "millrace", addr: fmt.Sprintf("127.0.0.1:%d", port), admin: fmt.Sprintf("127.0.0.1:%d", admin), dataDir: o.Data, logPath: filepath.Join(o.Dir, "broker.log")}
+	p := &process{name: "millrace", addr: addr, admin: fmt.Sprintf("127.0.0.1:%d", admin), dataDir: o.Data, logPath: filepath.Join(o.Dir, "broker.log")}
 	if p.dataDir == "" {
 		p.dataDir = filepath.Join(o.Dir, "data")
 	}

@@ -210,6 +210,15 @@ func freePort() (int, error) {
 	return 0, errors.New("no free port between 20000 and 32000 on 127.0.0.1")
 }
 
+// listenAddr is addr, or a free port of 127.0.0.1 where addr is empty.
+func listenAddr(addr string) (string, error) {
+	if addr != "" {
+		return addr, nil
+	}
+	port, err := freePort()
+	return fmt.Sprintf("127.0.0.1:%d", port), err
+}
+
 // ResidentBytes is the resident memory of a process (VmRSS).
 func ResidentBytes(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
