@@ -1,4 +1,4 @@
-# Targets: run build test race lint fuzz sim compat diff suites chaos hostile bench tour docs clean.
+# Targets: run build test race lint fuzz sim mutants compat diff suites chaos hostile bench tour docs clean.
 # run and test need nothing but Go, lint needs node and python3 as well. compat,
 # chaos and tour install the clients that they need below build/.
 
@@ -16,7 +16,7 @@ KGO_RECORDS ?= 20000
 CLIENTS := tools/compat/clients
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: run build test race lint fuzz sim compat diff suites chaos hostile bench tour docs clean
+.PHONY: run build test race lint fuzz sim mutants compat diff suites chaos hostile bench tour docs clean
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/millrace ./tools/millrace
@@ -35,6 +35,7 @@ lint:
 	@f=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$f" ] || { echo "not gofmt'ed:"; echo "$$f"; exit 1; }
 	go vet ./...
 	go vet -tags invariants ./...
+	go vet -tags mutants ./core/... ./raftlog/... ./shard/... ./coordinator/... ./chaos/sim/...
 	go tool staticcheck ./...
 	@echo "the clients of tools/compat: go vet, staticcheck, python3, node"
 	@check=$$(go tool -n staticcheck); cd $(CLIENTS)/go; go vet ./...; $$check ./...
@@ -50,6 +51,14 @@ sim:
 	go build -o build/sim ./chaos/sim/cmd
 	./build/sim -seeds $(SEEDS) -from $(FROM)
 	./build/sim -layer log -seeds $(SEEDS) -from $(FROM)
+
+# mutants plays known-bad variants of the broker until the simulation finds them;
+# none of them is in a program that is built without the tag.
+mutants: build
+	go test -tags mutants ./core/mutant
+	@if go tool nm bin/millrace | grep core/mutant; then echo "bin/millrace holds something of the mutants"; exit 1; fi
+	go build -tags mutants -o build/mutants ./chaos/sim/mutants
+	./build/mutants
 
 compat: build
 	go run ./tools/compat

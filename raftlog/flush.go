@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/core"
+	"millrace/core/mutant"
 )
 
 // flushJobBytes bounds what one flush Job writes.
@@ -144,7 +145,7 @@ func (w *flushWork) flushSegment(s *Store, r *fileReader, g *flushSegment) error
 	sw := segmentWriter{s: s, f: data, buf: s.bufs.get()}
 	err = sw.write(r, g)
 	s.bufs.put(sw.buf)
-	if err == nil {
+	if err == nil && !mutant.On(mutant.UnsyncedSegment) {
 		err = data.Sync()
 	}
 	if err = errors.Join(err, data.Close()); err != nil {
@@ -214,6 +215,9 @@ func (sw *segmentWriter) write(r *fileReader, g *flushSegment) error {
 			return err
 		}
 	}
+	if mutant.On(mutant.IndexBeforeData) {
+		return nil
+	}
 	return sw.flush()
 }
 
@@ -259,7 +263,7 @@ func (sw *segmentWriter) flush() error {
 	}
 	size := int(alignUp(int64(sw.n)))
 	clear(sw.buf[sw.n:size])
-	if _, err := sw.f.WriteAt(sw.buf[:size], sw.from); err != nil {
+	if _, err := sw.f.WriteAt(sw.buf[:size], sw.from); err != nil && !mutant.On(mutant.FlushWriteUnheard) {
 		return err
 	}
 	sw.s.wrote(size)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"millrace/core"
+	"millrace/core/mutant"
 )
 
 // commitState is what the committer owns.
@@ -202,10 +203,15 @@ func (j *Journal) writeFrame() error {
 	buf := w.frame.buf
 	clear(buf[w.frame.n:size])
 	h.seal(buf[:w.frame.n])
+	if mutant.On(mutant.AckBeforeSync) {
+		if err := w.cur.f.Sync(); err != nil {
+			return err
+		}
+	}
 	if n, err := w.cur.f.WriteAt(buf[:size], w.pos); err != nil {
 		return fmt.Errorf("writing %d bytes to the journal (%d written): %w", size, n, err)
 	}
-	if err := w.cur.f.Sync(); err != nil {
+	if err := j.syncFrame(); err != nil {
 		if errors.Is(err, ErrNoSpace) { // a failed sync is final, whatever it says
 			return fmt.Errorf("syncing the journal: %v", err)
 		}
@@ -224,6 +230,17 @@ func (j *Journal) writeFrame() error {
 	copy(w.prev[1:], w.prev[:])
 	w.prev[0] = w.groups
 	return nil
+}
+
+func (j *Journal) syncFrame() error {
+	if mutant.On(mutant.AckBeforeSync) {
+		return nil
+	}
+	err := j.w.cur.f.Sync()
+	if mutant.On(mutant.SyncRetried) && err != nil {
+		err = j.w.cur.f.Sync()
+	}
+	return err
 }
 
 // placeMarks tells the entries of the frame just written where they are.

@@ -1,5 +1,7 @@
 package raftlog
 
+import "millrace/core/mutant"
+
 // collect adds what is pending to a turn.
 func (l *Log) collect(logs []turnLog) []turnLog {
 	if l.closed && l.stateFile == 0 && l.stateGen == 0 {
@@ -24,7 +26,7 @@ func (l *Log) collect(logs []turnLog) []turnLog {
 		tl.rewrite, l.rewriting = l.rewriting, false
 	default:
 		tl.hasHS, tl.hs = l.hsDirty, l.hs
-		tl.hasLogStart, tl.logStart = l.startDirty, l.logStart
+		tl.hasLogStart, tl.logStart = l.startDirty && !mutant.On(mutant.LogStartLost), l.logStart
 	}
 	l.hsDirty, l.startDirty, l.stateDirty = false, false, false
 	for i := max(l.collected+1, l.metaBase); i <= l.last; i++ {
@@ -141,6 +143,10 @@ func (l *Log) done(tl *turnLog) {
 // repin tells the pin table the oldest journal file that the log needs.
 func (l *Log) repin() {
 	pin := l.stateFile
+	if mutant.On(mutant.PinReleasedEarly) && l.flushed == l.last {
+		l.movePin(0)
+		return
+	}
 	if m := l.meta(max(l.stateFlushed+1, l.metaBase)); m != nil && m.file != 0 && l.stateFlushed < l.last {
 		pin = min(pin, m.file)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"millrace/core"
+	"millrace/core/mutant"
 )
 
 const (
@@ -140,6 +141,9 @@ func (l *Log) trim() {
 	}
 	if n == len(l.segs) {
 		l.rollNext = true
+	}
+	if mutant.On(mutant.SegmentRemovedEarly) {
+		l.removeDropped(l.dropping)
 	}
 	l.segs = append([]segInfo(nil), l.segs[n:]...)
 	first := l.flushed + 1

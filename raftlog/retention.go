@@ -1,6 +1,9 @@
 package raftlog
 
-import "millrace/core"
+import (
+	"millrace/core"
+	"millrace/core/mutant"
+)
 
 // RetentionStart is the log start that the retention settings ask for at now;
 // ok is false when nothing should move. It never passes limit (the high
@@ -24,7 +27,9 @@ func (l *Log) RetentionStart(now core.Tick, limit core.Offset) (start core.Offse
 		if active {
 			l.rollNext = true
 		}
-		total -= g.bytes
+		if !mutant.On(mutant.RetentionTooEarly) {
+			total -= g.bytes
+		}
 		start = max(start, g.nextOffset)
 	}
 	return start, start > l.logStart

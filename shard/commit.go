@@ -7,6 +7,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"millrace/core"
+	"millrace/core/mutant"
 	"millrace/raftlog"
 )
 
@@ -138,6 +139,9 @@ func (s *Shard) recoverOnce(p *partition) error {
 	})
 	if err != nil {
 		return err
+	}
+	if mutant.On(mutant.ProducerStateLost) {
+		p.producers = producers{}
 	}
 	p.applied = commit
 	if p.high, err = p.log.OffsetOf(commit); err != nil {

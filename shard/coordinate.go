@@ -8,6 +8,7 @@ import (
 	"millrace/core"
 	"millrace/core/arena"
 	"millrace/core/meta"
+	"millrace/core/mutant"
 	"millrace/core/records"
 	"millrace/raftlog"
 )
@@ -163,6 +164,10 @@ func (s *Shard) alloc(n int) (arena.Buf, error) {
 // hostDefer queues an item behind everything appended so far.
 func (s *Shard) hostDefer(h *host, item hostItem) {
 	item.index = h.p.log.LastIndex()
+	if mutant.On(mutant.OffsetReplyEarly) && h.p.topic != nil {
+		s.replyCommands(item.replies)
+		item.replies = nil
+	}
 	if len(h.queue) == 0 && item.index <= h.p.applied {
 		s.hostRelease(h, &item)
 		return

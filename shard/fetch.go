@@ -6,6 +6,7 @@ import (
 
 	"millrace/core"
 	"millrace/core/arena"
+	"millrace/core/mutant"
 	"millrace/raftlog"
 )
 
@@ -64,7 +65,7 @@ func (s *Shard) tryFetch(w *fetchWait, final bool) {
 			atOnce = true
 			continue
 		}
-		if part.Offset >= p.high || starved || left <= 0 && total > 0 {
+		if part.Offset >= p.readable() || starved || left <= 0 && total > 0 {
 			continue
 		}
 		n, err := s.readPart(w, i, p, left, total == 0)
@@ -74,7 +75,7 @@ func (s *Shard) tryFetch(w *fetchWait, final bool) {
 		case err != nil:
 			part.Err, atOnce = err, true
 		}
-		if r.Have += n; err == nil && part.Data.Next < p.high {
+		if r.Have += n; err == nil && part.Data.Next < p.readable() {
 			r.Have += max(min(part.MaxBytes, left)-n, 0) // the next batch did not fit
 		}
 		left, total = left-n, total+n
@@ -113,7 +114,7 @@ func (s *Shard) openPart(part *FetchPart) *partition {
 		part.Err = err
 		return nil
 	}
-	part.HighWatermark, part.LastStable, part.LogStart = p.high, p.high, p.log.LogStart()
+	part.HighWatermark, part.LastStable, part.LogStart = p.readable(), p.readable(), p.log.LogStart()
 	if part.LastEpoch >= 0 {
 		end := p.epochEnd(core.Term(part.LastEpoch))
 		if end.End < 0 {
@@ -132,6 +133,14 @@ func (s *Shard) openPart(part *FetchPart) *partition {
 	return p
 }
 
+// readable is the offset below which consumers read: the high watermark.
+func (p *partition) readable() core.Offset {
+	if mutant.On(mutant.HighBeforeCommit) {
+		return p.log.NextOffset()
+	}
+	return p.high
+}
+
 // checkEpoch compares a client's leader epoch (KIP-320); -1 is not checked.
 func (p *partition) checkEpoch(epoch int32) error {
 	switch {
@@ -147,7 +156,7 @@ func (p *partition) checkEpoch(epoch int32) error {
 // set aside for the job.
 func (s *Shard) readPart(w *fetchWait, i int, p *partition, left int, minOne bool) (int, error) {
 	part := &w.r.Parts[i]
-	res, job, err := s.read(p, part.Offset, p.high, max(min(part.MaxBytes, left), 0), minOne)
+	res, job, err := s.read(p, part.Offset, p.readable(), max(min(part.MaxBytes, left), 0), minOne)
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"millrace/core"
 	"millrace/core/arena"
+	"millrace/core/mutant"
 	"millrace/core/records"
 	"millrace/raftlog"
 )
@@ -59,6 +60,11 @@ func (s *Shard) produce(r *Produce) {
 			first := p.tail.find(v.of.base)
 			if first == nil {
 				panic(fmt.Sprintf("BUG: %s: the batch at offset %d is in flight and not in the tail", p.name(), v.of.base))
+			}
+			if mutant.On(mutant.RepeatAckedEarly) {
+				release(&r.Records)
+				s.replyProduce(p, r, v.of.base)
+				return
 			}
 			first.again = append(first.again, r)
 			r.AppendTimeMs = v.of.maxMs // as Kafka has it, whatever the type of timestamps

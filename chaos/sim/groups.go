@@ -84,6 +84,7 @@ type member struct {
 	readers    []*reader
 	gone       bool
 	round      int // of joining; what belongs to an older one is dropped
+	leaps      int // of the clock, when the member asked to join
 }
 
 func (s *Sim) newMember(groupID string) {
@@ -164,6 +165,7 @@ func (m *member) join() {
 	proto.Name, proto.Metadata = "range", meta.AppendTo(nil)
 	req.Protocols = append(req.Protocols, proto)
 	m.s.stats.Joins++
+	m.leaps = m.s.stats.ClockJumps
 	m.ask(req, 5*core.Second, func(reply any, err error) {
 		if m.gone || round != m.round {
 			return
@@ -276,7 +278,9 @@ func (m *member) assigned(b []byte) {
 			own.Parts = append(own.Parts, p.Part)
 		}
 	}
-	s.hist.Owners = append(s.hist.Owners, own)
+	if m.leaps == s.stats.ClockJumps { // else nobody knows of which life the generation is
+		s.hist.Owners = append(s.hist.Owners, own)
+	}
 	s.trace("%s owns %v in generation %d", m.name, own.Parts, m.generation)
 	m.heartbeat(m.round)
 	for _, p := range parts {

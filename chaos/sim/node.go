@@ -63,8 +63,7 @@ func (n *node) process(what string, f func()) {
 		case nil:
 		case *vdisk.PowerCut:
 			n.s.trace("%s: %v", what, p)
-			n.s.stats.PowerCuts++
-			n.s.crash(vdisk.Sampled(n.s.rng))
+			n.s.cutWithin()
 		default:
 			text := fmt.Sprint(p)
 			if strings.HasPrefix(text, "FATAL") && n.s.p.kind >= KindEIO {
@@ -122,7 +121,7 @@ func (n *node) start() error {
 		n.pauses()
 	}
 	opts := raftlog.Options{
-		ShardCount: s.p.shards, JournalFileBytes: s.p.journalFile, JournalSpare: s.p.journalSpare,
+		ShardCount: s.p.shards, JournalFileBytes: s.p.journalFile, JournalSpare: s.p.journalSpare, JournalFilesMax: s.p.journalMax,
 		DirectBytes: s.p.directBytes, ReserveBytes: reserveBytes, InstanceID: s.seed + 1,
 		Logf: func(f string, a ...any) { s.trace("log: "+f, a...) },
 	}
@@ -271,7 +270,7 @@ func (n *node) commitSoon() {
 		return
 	}
 	n.journalBusy = true
-	n.after(n.s.between(0, 150_000), "journal", func() {
+	n.after(n.s.commitDelay(), "journal", func() {
 		turns := n.store.Journal().Commit()
 		n.watchFailure()
 		n.s.stats.Commits++
@@ -293,6 +292,16 @@ func (n *node) commitSoon() {
 			n.commitSoon()
 		})
 	})
+}
+
+// commitDelay is the time between a submission and the journal's taking it. Where
+// the device is slow, clients give up and come again before their batch is durable.
+func (s *Sim) commitDelay() core.Tick {
+	if !s.ending && s.chance(s.p.slowCommit) {
+		s.stats.SlowCommits++
+		return s.between(10*core.Millisecond, 2*core.Second)
+	}
+	return s.between(0, 150_000)
 }
 
 // failureHeardIn is how long a process may go on once its journal has failed: a

@@ -46,11 +46,14 @@ type params struct {
 	arenaBytes   int64
 	journalFile  int64
 	journalSpare int
+	journalMax   int
 	directBytes  int
 	segmentBytes int64
 	segmentMs    int64
 	flushBytes   int64
 	stall        float64
+	slowCommit   float64 // of the journal's commits, which then begin late
+	connLoss     float64 // of produce requests, whose connection breaks
 	clockJumps   bool    // the wall clock is hours off at each start, and processes miss time
 	misdirect    float64 // of writes, in flip histories
 	topics       int
@@ -73,6 +76,7 @@ func (s *Sim) drawParams() params {
 		arenaBytes:   pick(2, 4, 8) << 20,
 		journalFile:  pick(64, 128, 256) << 10,
 		journalSpare: 1 + r.IntN(2),
+		journalMax:   int(pick(3, 4, 8, 16)),
 		directBytes:  int(pick(16, 30, 64)) << 10,
 		segmentBytes: pick(24, 64, 200) << 10,
 		segmentMs:    pick(2000, 8000, 3600_000),
@@ -85,6 +89,12 @@ func (s *Sim) drawParams() params {
 	}
 	if r.IntN(3) == 0 {
 		p.stall = 0.01
+	}
+	if r.IntN(3) == 0 {
+		p.slowCommit = []float64{0.01, 0.05}[r.IntN(2)]
+	}
+	if r.IntN(2) == 0 {
+		p.connLoss = 0.03
 	}
 	p.clockJumps = r.IntN(4) == 0
 	if p.kind == KindFlip && r.IntN(3) == 0 {
@@ -99,9 +109,9 @@ func (s *Sim) drawParams() params {
 }
 
 func (p params) String() string {
-	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d clockJumps=%v misdirect=%v",
-		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.journalFile>>10, p.journalSpare,
-		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.batches, p.consumers, p.groups, p.clockJumps, p.misdirect)
+	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d/%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d stall=%v slowCommit=%v connLoss=%v clockJumps=%v misdirect=%v",
+		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.journalFile>>10, p.journalSpare, p.journalMax,
+		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.batches, p.consumers, p.groups, p.stall, p.slowCommit, p.connLoss, p.clockJumps, p.misdirect)
 }
 
 // topicConfig makes a topic's settings small enough for everything to happen

@@ -213,7 +213,7 @@ func (l *lane) transmit(b *batch) {
 	b.waiting = true
 	l.s.trace("producer %d sends records from %d, attempt %d", l.id, b.send.First, b.send.Attempts)
 	var req *shard.Produce
-	l.conn.send(l.part.id, l.s.between(300*core.Millisecond, 2*core.Second), func(p *shardProc) (shard.Request, error) {
+	l.conn.send(l.part.id, l.patience(), func(p *shardProc) (shard.Request, error) {
 		buf, err := p.allocPayload(b.bytes)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", core.ErrOverloaded, err)
@@ -226,6 +226,16 @@ func (l *lane) transmit(b *batch) {
 		}
 		l.reply(b, req, err)
 	})
+}
+
+// patience is how long a request waits for its answer: until the client's timeout,
+// or until its connection breaks.
+func (l *lane) patience() core.Tick {
+	if !l.s.ending && l.s.chance(l.s.p.connLoss) {
+		l.s.stats.ConnsLost++
+		return l.s.between(0, 20*core.Millisecond)
+	}
+	return l.s.between(300*core.Millisecond, 2*core.Second)
 }
 
 func (l *lane) reply(b *batch, req *shard.Produce, err error) {

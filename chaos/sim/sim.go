@@ -237,6 +237,19 @@ func (s *Sim) kill() {
 	s.ended()
 }
 
+// cutWithin ends the process between two operations of the disk: a power cut, or
+// a kill -9, after which what was written and not synced is still found, and lost
+// by a later power cut.
+func (s *Sim) cutWithin() {
+	if s.chance(0.3) {
+		s.stats.KillsWithin++
+		s.kill()
+		return
+	}
+	s.stats.PowerCuts++
+	s.crash(vdisk.Sampled(s.rng))
+}
+
 // ended drops what the process had in memory.
 func (s *Sim) ended() {
 	n := s.node

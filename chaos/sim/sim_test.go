@@ -36,7 +36,7 @@ func TestNoViolationInAFewSeedsOfEachKind(t *testing.T) {
 	// A history that does nothing finds nothing.
 	for name, got := range map[string]int{
 		"acknowledged records": sum.Acked, "records in final reads": sum.Final, "crashes": sum.Crashes, "power cuts": sum.PowerCuts,
-		"kills": sum.Kills, "graceful stops": sum.Stops, "retries": sum.Retried, "lost sectors": sum.Disk.SectorsLost,
+		"kills": sum.Kills, "kills between two operations": sum.KillsWithin, "graceful stops": sum.Stops, "retries": sum.Retried, "lost sectors": sum.Disk.SectorsLost,
 		"flips": sum.FlipsMade, "disk errors": sum.Disk.EIO, "full disks": sum.Disk.NoSpace + sum.SpaceLow,
 		"topics deleted": sum.TopicsDeleted, "offset commits": sum.OffsetCommits, "jobs": sum.Jobs,
 	} {

@@ -18,12 +18,13 @@ type Stats struct {
 	Polls, Records, OutOfRange              int
 	Timeouts, Evictions, ArenaFull          int
 	Commits, Jobs, JobErrors, PrepareErrors int
-	SpaceLow, Stalls                        int
+	SpaceLow, Stalls, SlowCommits           int
+	ConnsLost                               int
 	TopicsMade, TopicsDeleted, TopicsGrown  int
 	ConfigsSet, RecordsDeleted, Described   int
 	Joins, Rebalances, OffsetCommits        int
 	FlipsMade, FlipsFound, FlipsHarmless    int
-	FlipsRunning, Undecidable               int
+	FlipsRunning, Undecidable, KillsWithin  int
 	MetadataDamaged                         int
 	DamagedParts, ClockJumps                int
 	TornTails                               int

@@ -40,6 +40,13 @@ func (r *run) flips() error {
 		}
 		bit := uint(r.rng.IntN(8))
 		r.disk = disk.Clone()
+		if r.rng.IntN(3) == 0 {
+			if err := r.flipRunning(bit); err != nil {
+				r.disk = disk
+				return err
+			}
+			continue
+		}
 		r.disk.Crash(vdisk.KeepAll)
 		r.disk.FlipBit(name, off, bit)
 		r.trace("flip bit %d of byte %d of %s", bit, off, name)

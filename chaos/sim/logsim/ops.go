@@ -22,6 +22,9 @@ func (r *run) operation() error {
 	if g == nil {
 		return r.create()
 	}
+	if r.upkeep && r.rng.IntN(3) > 0 {
+		return r.tend(g)
+	}
 	switch n := r.rng.IntN(100); {
 	case n < 26:
 		return r.append(g)
@@ -56,6 +59,27 @@ func (r *run) operation() error {
 		return r.delete(g)
 	default:
 		return r.find(g)
+	}
+}
+
+// tend does what lets a log be flushed, written again and trimmed.
+func (r *run) tend(g *group) error {
+	switch n := r.rng.IntN(20); {
+	case n < 5:
+		return r.append(g)
+	case n < 8:
+		if err := r.collect(g.shard); err != nil {
+			return err
+		}
+		return r.commit()
+	case n < 11:
+		return r.hardState(g)
+	case n < 12:
+		return r.logStart(g)
+	case n < 16:
+		return r.maintain()
+	default:
+		return r.jobStep()
 	}
 }
 
@@ -256,6 +280,10 @@ func (r *run) logStart(g *group) error {
 		if start <= o || start > limit {
 			return fmt.Errorf("group %d: retention asks for log start %d between %d and limit %d", g.id, start, o, limit)
 		}
+		if left := g.bytesFrom(start); g.cfg.RetentionBytes >= 0 && left < g.cfg.RetentionBytes {
+			return fmt.Errorf("group %d: retention asks for log start %d, which leaves %d bytes of the %d to be kept", g.id, start, left, g.cfg.RetentionBytes)
+		}
+		r.stats.Retained++
 		o = start
 	} else if limit > o {
 		o += core.Offset(1 + r.rng.IntN(int(limit-o)))
@@ -267,6 +295,16 @@ func (r *run) logStart(g *group) error {
 	r.log(g).SetLogStart(o)
 	r.trace("log start %d at %d", g.id, o)
 	return nil
+}
+
+// bytesFrom is how many bytes the batches from offset o on have.
+func (g *group) bytesFrom(o core.Offset) (n int64) {
+	for i := range g.cur.entries {
+		if e := &g.cur.entries[i]; e.kind == raftlog.EntryBatch && e.base >= o {
+			n += int64(len(e.payload))
+		}
+	}
+	return n
 }
 
 func (r *run) collect(shard core.ShardID) error {

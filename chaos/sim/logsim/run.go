@@ -56,8 +56,8 @@ type Stats struct {
 	Ops, Crashes, Turns, Jobs, Reads, Truncates int
 	Deletes, Creates, Recovered, Fatal          int
 	Points                                      int
-	FlipsFound, FlipsHarmless                   int
-	DiskErrors, Refused                         int
+	FlipsFound, FlipsHarmless, FlipsRunning     int
+	DiskErrors, Refused, Retained               int
 	Disk                                        vdisk.Stats
 }
 
@@ -101,6 +101,7 @@ type run struct {
 	ran     []*raftlog.Job // run, not finished
 	done    []*raftlog.Turn
 
+	upkeep  bool // the history is rather of flushes, rewrites and retention than of crashes
 	crashed bool // the power has been cut once, where CutAt is set
 }
 
@@ -110,6 +111,7 @@ func newRun(c Config) *run {
 	r := &run{deleted: map[core.PartitionID]bool{}, cfg: c, rng: rng, nextID: core.FirstPartition, now: 1_700_000_000 * core.Second}
 	if c.Ops == 0 {
 		r.cfg.Ops = 60 + rng.IntN(240)
+		r.upkeep = rng.IntN(2) == 0
 	}
 	r.disk = vdisk.New(vdisk.Options{
 		CapacityBytes: 1 << 30,
@@ -125,6 +127,7 @@ func newRun(c Config) *run {
 		ShardCount:       shards,
 		JournalFileBytes: int64(16+rng.IntN(24)) * 4096,
 		JournalSpare:     1 + rng.IntN(2),
+		JournalFilesMax:  []int{2, 3, 5, 16}[rng.IntN(4)],
 		DirectBytes:      []int{16384, 30000, 60000}[rng.IntN(3)],
 		ReserveBytes:     64 << 10,
 		InstanceID:       c.Seed + 1,
@@ -178,7 +181,7 @@ func (r *run) play() error {
 	for r.stats.Ops < r.cfg.Ops {
 		r.stats.Ops++
 		r.weather()
-		if r.cfg.CutAt == 0 && r.rng.IntN(12) == 0 {
+		if r.cfg.CutAt == 0 && r.rng.IntN(r.cutEvery()) == 0 {
 			r.disk.CutAt(r.disk.Points() + 1 + r.rng.IntN(12))
 		}
 		err := r.guard(r.operation)
@@ -205,6 +208,14 @@ func (r *run) play() error {
 		return err
 	}
 	return r.flips()
+}
+
+// cutEvery is after how many operations, about, the power is cut.
+func (r *run) cutEvery() int {
+	if r.upkeep {
+		return 30
+	}
+	return 12
 }
 
 // weather makes the disk fail and recover.

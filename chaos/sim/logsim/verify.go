@@ -192,8 +192,13 @@ func (r *run) readAll(g *group) error {
 		}
 		from = next
 	}
-	seen := l.FirstIndex()
-	err := l.ScanHeaders(l.FirstIndex(), func(e raftlog.Entry, header []byte) error {
+	return r.scanFrom(g, l.FirstIndex())
+}
+
+// scanFrom compares what a scan of the headers from entry first on tells.
+func (r *run) scanFrom(g *group, first core.Index) error {
+	seen := first
+	err := r.log(g).ScanHeaders(first, func(e raftlog.Entry, header []byte) error {
 		for seen < e.Index && g.mayLack(seen) {
 			seen++
 		}
