@@ -93,7 +93,15 @@ func (s *Store) openIdentity(rec *Recovery) error {
 	}
 	if found {
 		s.identity = id
-		return id.check(&s.opts)
+		if err := id.check(&s.opts); err != nil {
+			return err
+		}
+		// The process that wrote it may have been killed before its name was durable;
+		// without it, nothing that this one acknowledges could be opened again.
+		if err := s.fs.SyncDir("."); err != nil {
+			return fmt.Errorf("syncing the data directory: %w", err)
+		}
+		return nil
 	}
 	for _, dir := range []string{journalDir, partitionsDir} {
 		names, err := s.fs.List(dir)
