@@ -174,11 +174,21 @@ func (d *driver) do(ctx context.Context, command string) (map[string]string, err
 		case line := <-d.answers:
 			return parseAnswer(line)
 		default:
-			return nil, errors.New("the driver has ended; its log says why")
+			return nil, fmt.Errorf("the driver has ended, with %q", d.lastLogLine())
 		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// lastLogLine is the end of what the driver wrote.
+func (d *driver) lastLogLine() string {
+	b, err := os.ReadFile(d.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
 }
 
 // forget begins the events anew when the command begins what they tell of.

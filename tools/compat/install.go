@@ -28,7 +28,11 @@ type installer struct {
 func newInstaller(root string) *installer {
 	in := &installer{root: root, cache: filepath.Join(root, "build", "cache", "compat")}
 	in.units = map[string]func(context.Context) error{
-		"go": in.installGo, "python": in.installPython, "kcat": in.installKcat, "java": in.installJava, "java-3.9": in.installJava39,
+		"go": in.installGo, "python": in.installPython,
+		// Both are as old as Debian 12.
+		"kcat":             func(ctx context.Context) error { return in.installDebian(ctx, "kcat") },
+		"librdkafka-2.0.2": func(ctx context.Context) error { return in.installDebian(ctx, "python3-confluent-kafka") },
+		"java":             in.installJava, "java-3.9": in.installJava39,
 		"kafkajs": in.installKafkajs, "confluent-js": in.installConfluentJS,
 	}
 	return in
@@ -138,17 +142,12 @@ func (in *installer) installPython(ctx context.Context) error {
 	})
 }
 
-// installKcat takes the kcat of the system, or Debian's package.
-func (in *installer) installKcat(ctx context.Context) error {
-	if _, err := exec.LookPath("kcat"); err == nil {
-		return nil
-	}
-	return in.installDebian(ctx, "kcat")
-}
-
 // installDebian installs packages of the system. apt-get gives up when another
 // one runs, so one runs at a time.
 func (in *installer) installDebian(ctx context.Context, packages ...string) error {
+	if command(ctx, "", "dpkg", append([]string{"-s"}, packages...)...) == nil {
+		return nil
+	}
 	in.apt.Lock()
 	defer in.apt.Unlock()
 	install := append([]string{"install", "-y", "-q"}, packages...)

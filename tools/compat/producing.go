@@ -66,30 +66,39 @@ func idempotentCut(t *trial) {
 	t.check(p.err(), "the proxy")
 }
 
+// invalidRecord: a record that is too old is refused, and the same producer goes
+// on.
+func invalidRecord(t *trial) {
+	t.create(1, "message.timestamp.before.max.ms", "3600000")
+	old := time.Now().Add(-24 * time.Hour).UnixMilli()
+	t.goesOn([]int{invalidTimestamp}, fmt.Sprintf("topic=%s first=10 count=1 timestamp=%d", t.topic, old))
+}
+
 // oversizeRecord: a record beyond max.message.bytes is refused with the code for
 // it, and the same producer goes on.
 func oversizeRecord(t *trial) {
 	t.create(1, "max.message.bytes", "10000")
-	d := t.driver(0)
-	t.do(d, "producer")
-	t.do(d, "send topic=%s first=0 count=10", t.topic)
-	t.refused(d, []int{messageTooLarge}, "send topic=%s first=10 count=1 size=50000", t.topic)
-	t.do(d, "send topic=%s first=11 count=10", t.topic)
-	t.do(d, "close-producer")
-	t.holds(t.topic, append(numbers(0, 10), numbers(11, 21)...))
+	t.goesOn([]int{messageTooLarge}, fmt.Sprintf("topic=%s first=10 count=1 size=50000", t.topic))
 }
 
-// invalidRecord: a record that is too old and a topic that cannot be are refused,
-// and the same producer goes on.
-func invalidRecord(t *trial) {
-	t.create(1, "message.timestamp.before.max.ms", "3600000")
+// invalidTopicName: a record for a topic that cannot be is refused, and the same
+// producer goes on.
+func invalidTopicName(t *trial) {
+	t.create(1)
+	codes := []int{invalidTopic}
+	if t.c.badTopic != 0 {
+		codes = []int{t.c.badTopic}
+	}
+	t.goesOn(codes, fmt.Sprintf("topic=%s!bad first=10 count=1", t.topic))
+}
+
+// goesOn sends ten records, one that must be refused with one of the codes, and
+// ten more, with the same producer.
+func (t *trial) goesOn(codes []int, bad string) {
 	d := t.driver(0)
 	t.do(d, "producer")
 	t.do(d, "send topic=%s first=0 count=10", t.topic)
-	if !t.c.noTimestamps {
-		t.refused(d, []int{invalidTimestamp}, "send topic=%s first=10 count=1 timestamp=%d", t.topic, time.Now().Add(-24*time.Hour).UnixMilli())
-	}
-	t.refused(d, []int{invalidTopic}, "send topic=%s!bad first=10 count=1", t.topic)
+	t.refused(d, codes, "send %s", bad)
 	t.do(d, "send topic=%s first=11 count=10", t.topic)
 	t.do(d, "close-producer")
 	t.holds(t.topic, append(numbers(0, 10), numbers(11, 21)...))

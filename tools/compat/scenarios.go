@@ -45,6 +45,7 @@ var scenarioTable = []scenario{
 	{name: "idempotent-cut", run: idempotentCut},
 	{name: "oversize-record", run: oversizeRecord},
 	{name: "invalid-record", run: invalidRecord},
+	{name: "invalid-topic", run: invalidTopicName},
 	{name: "transaction", run: transaction},
 	{name: "consume-start", run: consumeStart},
 	{name: "consume-end", run: consumeEnd},

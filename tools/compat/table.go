@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -20,8 +21,9 @@ type client struct {
 	// autoCreates: it creates topics by producing to them, with the broker's
 	// default number of partitions.
 	autoCreates bool
-	// noTimestamps: it cannot choose a record's timestamp.
-	noTimestamps bool
+	// badTopic is the code that it shows for a topic name that cannot be, 0 for
+	// the right one: some look at the name themselves or take the topic for unknown.
+	badTopic int
 	// eager is the name of its eager assignor, if not range.
 	eager string
 	// resetsBySentinel: it commits -2 for the start.
@@ -57,7 +59,7 @@ func plainPython(script string, args ...string) func(*installer) []string {
 	return func(in *installer) []string { return append([]string{"python3", in.source("python", script)}, args...) }
 }
 
-// without gives one reason for several scenarios; merge joins such lists.
+// without gives one reason for several scenarios.
 func without(names string, reason string) map[string]string {
 	m := map[string]string{}
 	for n := range strings.FieldsSeq(names) {
@@ -66,10 +68,37 @@ func without(names string, reason string) map[string]string {
 	return m
 }
 
+func join(lists ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, l := range lists {
+		maps.Copy(all, l)
+	}
+	return all
+}
+
 // clientTable are the client libraries. Their drivers are described in
 // clients/README.md.
 var clientTable = []client{
 	{name: "franz-go", needs: "go", command: goClient("franz")},
+	{name: "sarama", needs: "go", command: goClient("sarama")},
+	{name: "kafka-go", needs: "go", command: goClient("kafkago"), badTopic: unknownTopic, cannot: join(
+		without("idempotent-cut transaction", "its writer is neither idempotent nor transactional"),
+		without("delete-records", "no such admin function"),
+		without("group-coop", "no cooperative assignor"),
+		without("group-static", "its consumer group has no group.instance.id"))},
+	{name: "confluent-python", needs: "python", command: python("confluent.py")},
+	{name: "librdkafka-2.0.2", needs: "librdkafka-2.0.2", command: func(in *installer) []string {
+		return []string{"/usr/bin/python3", in.source("python", "confluent.py")}
+	}, cannot: without("delete-records delete-group", "not in confluent-kafka 1.7.0, the binding of that age")},
+	{name: "kcat-1.7.1", needs: "kcat", command: plainPython("kcat.py"), autoCreates: true, cannot: join(
+		without("delete-topic delete-records delete-group grow reset-start reset-end reset-offset reset-time reset-shift", "no such command"),
+		without("invalid-record", "it cannot choose a timestamp"),
+		without("commit-resume", "it commits only by itself, all the time"))},
+	{name: "aiokafka", needs: "python", command: python("aio.py"), cannot: join(
+		without("group-coop", "no cooperative assignor"),
+		without("invalid-topic", "it takes the refusal for passing and waits until its timeout"),
+		without("delete-group", "no such admin function"))},
+	{name: "kafka-python", needs: "python", command: python("kafkapython.py"), badTopic: noCode},
 	{name: "java-4.4", needs: "java", command: func(in *installer) []string { return in.javaClient("java", in.libs()) }},
 	{name: "java-3.9", needs: "java-3.9", command: func(in *installer) []string {
 		return in.javaClient("java-3.9", in.path("java-3.9-libs"))

@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 type message struct{ key, value string }
@@ -64,6 +69,25 @@ type consumer interface {
 }
 
 var errUnsupported = errors.New("the client cannot")
+
+// codeOf is the Kafka error code that a client's error shows, or "-".
+func codeOf(err error) string {
+	var ofFranz *kerr.Error
+	var ofSarama sarama.KError
+	var ofKafkaGo kafka.Error
+	var tooLarge kafka.MessageTooLargeError
+	switch {
+	case errors.As(err, &ofFranz):
+		return strconv.Itoa(int(ofFranz.Code))
+	case errors.As(err, &ofSarama):
+		return strconv.Itoa(int(ofSarama))
+	case errors.As(err, &ofKafkaGo):
+		return strconv.Itoa(int(ofKafkaGo))
+	case errors.As(err, &tooLarge):
+		return strconv.Itoa(int(kafka.MessageSizeTooLarge))
+	}
+	return "-"
+}
 
 // out is standard output; lines of several goroutines do not mix.
 var out output

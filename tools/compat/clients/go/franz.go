@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -30,16 +28,6 @@ func newFranz(brokers []string) (client, error) {
 
 func (f *franz) dial(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.brokers...)}, opts...)...)
-}
-
-// codeOf is the Kafka error code that a client's error shows, or "-".
-func codeOf(err error) string {
-	var ke *kerr.Error
-	switch {
-	case errors.As(err, &ke):
-		return strconv.Itoa(int(ke.Code))
-	}
-	return "-"
 }
 
 func soon() (context.Context, context.CancelFunc) {

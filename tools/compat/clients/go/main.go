@@ -20,7 +20,7 @@ func main() {
 	name := flag.String("client", "", "franz, sarama or kafkago")
 	brokers := flag.String("brokers", "", "host:port,...")
 	flag.Parse()
-	open := map[string]func([]string) (client, error){"franz": newFranz}[*name]
+	open := map[string]func([]string) (client, error){"franz": newFranz, "sarama": newSarama, "kafkago": newKafkaGo}[*name]
 	if open == nil {
 		fmt.Fprintf(os.Stderr, "unknown client %q\n", *name)
 		os.Exit(2)

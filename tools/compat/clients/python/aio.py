@@ -3,155 +3,187 @@
 import asyncio
 import threading
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import KafkaError, for_code
 
-import scenarios
+import driver
 
 LOOP = asyncio.new_event_loop()
 threading.Thread(target=LOOP.run_forever, daemon=True).start()
 
 
-def call(coroutine, limit=60):
+def call(coroutine, limit=30):
     return asyncio.run_coroutine_threadsafe(coroutine, LOOP).result(limit)
 
 
-class Poller:
-    def __init__(self, consumer, commits=False):
-        self.consumer, self.received, self.left, self.commits = consumer, [], False, commits
+class Poller(ConsumerRebalanceListener):
+    def __init__(self, consumer):
+        self.consumer, self.quit, self.positions = consumer, False, {}
+        self.held = driver.Assignment()
+
+    def start(self):
         self.task = asyncio.run_coroutine_threadsafe(self.run(), LOOP)
+        return self
 
     async def run(self):
-        while not self.left:
-            for batch in (await self.consumer.getmany(timeout_ms=100)).values():
-                self.received += [m.value.decode() for m in batch]
-                if self.commits:
-                    await self.consumer.commit()
+        while not self.quit:
+            for tp, batch in (await self.consumer.getmany(timeout_ms=50)).items():
+                for m in batch:
+                    self.positions[tp] = m.offset + 1
+                    driver.got(m.partition, m.offset, m.key, m.value)
 
-    def partitions(self):
-        return set() if self.left else {p.partition for p in self.consumer.assignment()}
+    async def on_partitions_revoked(self, revoked):
+        self.positions.clear()
+        self.held.set([])
+
+    async def on_partitions_assigned(self, assigned):
+        self.held.set(p.partition for p in assigned)
+
+    def commit(self):
+        async def do():
+            if self.positions:
+                await self.consumer.commit(dict(self.positions))
+        call(do())
 
     def leave(self):
-        self.left = True
+        self.quit = True
         self.task.result(10)
         call(self.consumer.stop())
 
-    close = leave
-
 
 class Sender:
-    def __init__(self, producer, topic):
-        self.producer, self.topic, self.done, self.tasks = producer, topic, [], []
+    def __init__(self, producer):
+        self.producer = producer
 
-    def send(self, key, value):
-        self.tasks.append(asyncio.run_coroutine_threadsafe(self.one(key, value), LOOP))
+    def send(self, topic, records, timestamp):
+        async def do():
+            futures = [await self.producer.send(topic, v.encode(), k.encode(), 0, timestamp) for k, v in records]
+            results = await asyncio.gather(*futures, return_exceptions=True)
+            for r in results:
+                if isinstance(r, Exception):
+                    raise r
+        call(do())
 
-    async def one(self, key, value):
-        await self.producer.send_and_wait(self.topic, value.encode(), key.encode())
-        self.done.append(value)
-
-    def acked(self):
-        return list(self.done)
+    def send_one(self, topic, key, value):
+        call(self.producer.send_and_wait(topic, value.encode(), key.encode()), 60)
 
     def close(self):
-        for t in self.tasks:
-            t.exception(60)
         call(self.producer.stop())
+
+
+def raise_for(code, *text):
+    if code:
+        raise for_code(code)(*text)
 
 
 class AIOKafka:
     def __init__(self, brokers):
         self.brokers = brokers
 
-    async def with_admin(self, do):
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.brokers)
-        await admin.start()
-        try:
-            return await do(admin)
-        finally:
-            await admin.close()
+    def code(self, e):
+        return getattr(e, "errno", None) if isinstance(e, KafkaError) else None
 
-    def create(self, topic, partitions):
-        call(self.with_admin(lambda admin: admin.create_topics([NewTopic(topic, partitions, 1)])))
+    def admin(self, do):
+        async def with_admin():
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.brokers)
+            await admin.start()
+            try:
+                return await do(admin)
+            finally:
+                await admin.close()
+        return call(with_admin())
 
-    def partition_count(self, topic):
-        return len(call(self.with_admin(lambda admin: admin.describe_topics([topic])))[0]["partitions"])
+    def create(self, topic, partitions, configs):
+        r = self.admin(lambda a: a.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)]))
+        raise_for(*r.topic_errors[0][1:])
+
+    def partitions(self, topic):
+        return len(self.admin(lambda a: a.describe_topics([topic]))[0]["partitions"])
 
     def delete(self, topic):
-        call(self.with_admin(lambda admin: admin.delete_topics([topic])))
+        raise_for(self.admin(lambda a: a.delete_topics([topic])).topic_error_codes[0][1])
 
-    def produce(self, topic, codec, acks, idempotent, records):
-        async def do():
-            p = AIOKafkaProducer(bootstrap_servers=self.brokers, compression_type=None if codec == "none" else codec,
-                                 acks="all" if acks == "all" else int(acks), enable_idempotence=idempotent, linger_ms=5)
-            await p.start()
-            try:
-                for f in [await p.send(topic, v.encode(), k.encode()) for k, v in records]:
-                    await f
-            finally:
-                await p.stop()
-        call(do())
+    def grow(self, topic, partitions):
+        r = self.admin(lambda a: a.create_partitions({topic: NewPartitions(partitions)}))
+        raise_for(*r.topic_errors[0][1:])
 
-    def read(self, topic, count, place):
+    def trim(self, topic, partition, offset):
+        tp = TopicPartition(topic, partition)
+        return self.admin(lambda a: a.delete_records({tp: RecordsToDelete(offset)}))[tp]
+
+    async def place(self, consumer, tp, form, value):
+        """The offset of a position."""
+        if form == "offset":
+            return value
+        if form == "start":
+            return (await consumer.beginning_offsets([tp]))[tp]
+        if form == "end":
+            return (await consumer.end_offsets([tp]))[tp]
+        if form == "timestamp":
+            return (await consumer.offsets_for_times({tp: value}))[tp].offset
+        return await consumer.committed(tp) + value
+
+    def reset(self, group, topic, partition, form, value):
         async def do():
-            c = AIOKafkaConsumer(bootstrap_servers=self.brokers, enable_auto_commit=False)
-            await c.start()
+            c = await self.consumer(group_id=group)
             try:
-                tp = TopicPartition(topic, 0)
+                tp = TopicPartition(topic, partition)
                 c.assign([tp])
-                await place(c, tp)
-                got = []
-                while len(got) < count:
-                    batches = await c.getmany(timeout_ms=20000)
-                    if not batches:
-                        raise scenarios.Failure("%d of %d records within 20 s" % (len(got), count))
-                    for batch in batches.values():
-                        got += [(m.key.decode(), m.value.decode()) for m in batch]
-                return got
+                await c.commit({tp: await self.place(c, tp, form, value)})
             finally:
                 await c.stop()
-        return call(do())
+        call(do())
 
-    def consume(self, topic, count):
-        return self.read(topic, count, lambda c, tp: c.seek_to_beginning(tp))
+    def transact(self, topic, id, records):
+        async def do():
+            p = AIOKafkaProducer(bootstrap_servers=self.brokers, transactional_id=id)
+            try:
+                await p.start()
+                async with p.transaction():
+                    for k, v in records:
+                        await p.send_and_wait(topic, v.encode(), k.encode(), 0)
+            finally:
+                await p.stop()
+        call(do(), 20)
 
-    def consume_from(self, topic, timestamp, count):
-        async def place(c, tp):
-            c.seek(tp, (await c.offsets_for_times({tp: timestamp}))[tp].offset)
-        return self.read(topic, count, place)
+    def open_producer(self, codec, acks, idempotent, batch):
+        async def do():
+            more = {"max_batch_size": batch * 230} if batch else {}
+            p = AIOKafkaProducer(bootstrap_servers=self.brokers, compression_type=None if codec == "none" else codec,
+                                 acks="all" if acks == "all" else int(acks), enable_idempotence=idempotent, **more)
+            await p.start()
+            return p
+        return Sender(call(do()))
 
-    async def consumer(self, *topics, **config):
-        c = AIOKafkaConsumer(*topics, bootstrap_servers=self.brokers, enable_auto_commit=False,
-                             auto_offset_reset="earliest", **config)
+    async def consumer(self, **config):
+        c = AIOKafkaConsumer(bootstrap_servers=self.brokers, enable_auto_commit=False, fetch_max_wait_ms=200, **config)
         await c.start()
         return c
 
-    def member(self, group, topic):
-        # start() waits for the first assignment of a topic given there, so two
-        # members would wait for each other; subscribing later does not wait.
-        async def do():
-            c = await self.consumer(group_id=group, session_timeout_ms=10000, heartbeat_interval_ms=1000)
-            c.subscribe([topic])
-            return c
-        return Poller(call(do()), commits=True)
-
-    def sender(self, topic):
-        async def do():
-            p = AIOKafkaProducer(bootstrap_servers=self.brokers, enable_idempotence=True, request_timeout_ms=60000)
-            await p.start()
-            return p
-        return Sender(call(do()), topic)
-
-    def tail(self, topic):
+    def assign(self, topic, form, value):
         async def do():
             c = await self.consumer()
-            n = await c._client.fetch_all_metadata()
-            parts = [TopicPartition(topic, p) for p in n.partitions_for_topic(topic)]
-            c.assign(parts)
-            await c.seek_to_beginning(*parts)
+            tp = TopicPartition(topic, 0)
+            c.assign([tp])
+            c.seek(tp, await self.place(c, tp, form, value))
             return c
-        return Poller(call(do()))
+        return Poller(call(do())).start()
+
+    def join(self, group, topic, assignor, static, reset, session):
+        # start() waits for the first assignment of a topic given there; subscribing
+        # later does not.
+        more = {"partition_assignment_strategy": (RangePartitionAssignor,)} if assignor == "range" else {}
+
+        async def do():
+            p = Poller(await self.consumer(
+                group_id=group, group_instance_id=static, auto_offset_reset={"start": "earliest", "end": "latest"}[reset],
+                session_timeout_ms=session, heartbeat_interval_ms=500, metadata_max_age_ms=1000, **more))
+            p.consumer.subscribe([topic], listener=p)
+            return p
+        return call(do()).start()
 
 
 if __name__ == "__main__":
-    scenarios.main(AIOKafka)
+    driver.main(AIOKafka)

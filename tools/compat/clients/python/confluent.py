@@ -1,63 +1,87 @@
-"""confluent-kafka, the newest librdkafka."""
+"""confluent-kafka, on the newest librdkafka or, with the package of Debian, on an
+old one. What the old one lacks is in the table of the runner."""
 
 import threading
 
-from confluent_kafka import Consumer, OFFSET_BEGINNING, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-import scenarios
+import driver
 
 
 class Poller:
-    """A consumer polled by a thread of its own, which alone touches it."""
+    """A consumer polled by a thread of its own. Commits are made by the caller."""
 
-    def __init__(self, consumer, topic=None):
-        self.consumer, self.received, self.stop = consumer, [], threading.Event()
-        self.assigned, self.commits = set(), topic is not None
-        if topic:
-            consumer.subscribe([topic], on_assign=self.assign, on_revoke=lambda c, parts: self.assigned.clear())
+    def __init__(self, consumer):
+        self.consumer, self.positions = consumer, {}
+        self.lock = threading.Lock()
+        self.quit = threading.Event()
+        self.held = driver.Assignment()
         self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def start(self):
         self.thread.start()
+        return self
 
     def run(self):
-        while not self.stop.is_set():
-            m = self.consumer.poll(0.1)
-            if m is not None and m.error() is None:
-                self.received.append(m.value().decode())
-                if self.commits:
-                    self.consumer.commit(m, asynchronous=False)
-        self.consumer.close()
+        while not self.quit.is_set():
+            m = self.consumer.poll(0.05)
+            if m is None:
+                continue
+            if m.error() is not None:
+                driver.note(m.error())
+                continue
+            with self.lock:
+                self.positions[m.topic(), m.partition()] = m.offset() + 1
+            driver.got(m.partition(), m.offset(), m.key(), m.value())
 
-    def assign(self, consumer, parts):
-        self.assigned.update(p.partition for p in parts)
+    def on_assign(self, consumer, parts):
+        self.held.add(p.partition for p in parts)
 
-    def partitions(self):
-        return set(self.assigned)
+    def on_revoke(self, consumer, parts):
+        with self.lock:
+            for p in parts:
+                self.positions.pop((p.topic, p.partition), None)
+        self.held.remove(p.partition for p in parts)
+
+    def commit(self):
+        with self.lock:
+            offsets = [TopicPartition(t, p, o) for (t, p), o in self.positions.items()]
+        if offsets:
+            for p in self.consumer.commit(offsets=offsets, asynchronous=False):
+                if p.error:
+                    raise KafkaException(p.error)
 
     def leave(self):
-        self.stop.set()
+        self.quit.set()
         self.thread.join()
-
-    close = leave
+        self.consumer.close()
 
 
 class Sender:
-    def __init__(self, producer, topic):
-        self.producer, self.topic, self.done = producer, topic, []
+    def __init__(self, producer):
+        self.producer = producer
 
-    def send(self, key, value):
-        self.producer.produce(self.topic, value, key, on_delivery=self.delivered)
-        self.producer.poll(0)
+    def send(self, topic, records, timestamp):
+        errors, more = [], {} if timestamp is None else {"timestamp": timestamp}
+        for k, v in records:
+            self.producer.produce(topic, v, k, 0, lambda e, m: errors.append(e) if e else None, **more)
+        left = self.producer.flush(30)
+        if errors:
+            raise KafkaException(errors[0])
+        if left:
+            raise driver.Failure("%d records are not delivered after 30 s" % left)
 
-    def delivered(self, err, msg):
-        if err is None:
-            self.done.append(msg.value().decode())
-
-    def acked(self):
-        return list(self.done)
+    def send_one(self, topic, key, value):
+        done = []
+        self.producer.produce(topic, value, key, on_delivery=lambda e, m: done.append(e))
+        while not done:
+            self.producer.poll(0.1)
+        if done[0] is not None:
+            raise KafkaException(done[0])
 
     def close(self):
-        self.producer.flush(60)
+        self.producer.flush(30)
 
 
 class Confluent:
@@ -65,69 +89,94 @@ class Confluent:
         self.brokers = brokers
         self.admin = AdminClient({"bootstrap.servers": brokers})
 
-    def create(self, topic, partitions):
-        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    def code(self, e):
+        if isinstance(e, KafkaException) and e.args[0].code() >= -1:
+            return e.args[0].code()
+        return None
 
-    def partition_count(self, topic):
+    def create(self, topic, partitions, configs):
+        self.admin.create_topics([NewTopic(topic, partitions, 1, config=configs)])[topic].result(30)
+
+    def partitions(self, topic):
         return len(self.admin.list_topics(topic, timeout=20).topics[topic].partitions)
 
     def delete(self, topic):
-        self.admin.delete_topics([topic])[topic].result(20)
+        self.admin.delete_topics([topic])[topic].result(30)
 
-    def produce(self, topic, codec, acks, idempotent, records):
-        errors = []
-        p = Producer({"bootstrap.servers": self.brokers, "compression.type": codec, "acks": acks,
-                      "enable.idempotence": idempotent, "linger.ms": 5})
+    def grow(self, topic, partitions):
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+
+    def trim(self, topic, partition, offset):
+        (f,) = self.admin.delete_records([TopicPartition(topic, partition, offset)]).values()
+        return f.result(30).low_watermark
+
+    def delete_group(self, group):
+        self.admin.delete_consumer_groups([group])[group].result(30)
+
+    def place(self, consumer, topic, partition, form, value):
+        """The offset of a position."""
+        if form == "offset":
+            return value
+        if form == "timestamp":
+            return consumer.offsets_for_times([TopicPartition(topic, partition, value)], 20)[0].offset
+        if form == "shift":
+            return consumer.committed([TopicPartition(topic, partition)], 20)[0].offset + value
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), 20)
+        return low if form == "start" else high
+
+    def reset(self, group, topic, partition, form, value):
+        c = self.consumer(group)
+        try:
+            to = TopicPartition(topic, partition, self.place(c, topic, partition, form, value))
+            if not hasattr(self.admin, "alter_consumer_group_offsets"):
+                c.commit(offsets=[to], asynchronous=False)
+                return
+        finally:
+            c.close()
+        from confluent_kafka import ConsumerGroupTopicPartitions
+        request = ConsumerGroupTopicPartitions(group, [to])
+        for p in self.admin.alter_consumer_group_offsets([request])[group].result(30).topic_partitions:
+            if p.error:
+                raise KafkaException(p.error)
+
+    def transact(self, topic, id, records):
+        p = Producer({"bootstrap.servers": self.brokers, "transactional.id": id})
+        p.init_transactions(20)
+        p.begin_transaction()
         for k, v in records:
-            p.produce(topic, v, k, on_delivery=lambda e, m: errors.append(e) if e else None)
-        left = p.flush(30)
-        if left or errors:
-            raise scenarios.Failure("acks=%s: %d not delivered, %s" % (acks, left, errors[:1]))
+            p.produce(topic, v, k, 0)
+        p.commit_transaction(20)
 
-    def read(self, topic, offset, count):
-        c = self.consumer("scenario-read")
-        try:
-            c.assign([TopicPartition(topic, 0, offset)])
-            got = []
-            while len(got) < count:
-                batch = c.consume(count - len(got), 20)
-                if not batch:
-                    raise scenarios.Failure("%d of %d records within 20 s" % (len(got), count))
-                for m in batch:
-                    if m.error():
-                        raise scenarios.Failure(str(m.error()))
-                    got.append((m.key().decode(), m.value().decode()))
-            return got
-        finally:
-            c.close()
+    def open_producer(self, codec, acks, idempotent, batch):
+        config = {"bootstrap.servers": self.brokers, "compression.type": codec, "acks": acks,
+                  "enable.idempotence": idempotent, "linger.ms": 5}
+        if batch:
+            config["batch.num.messages"] = batch
+        return Sender(Producer(config))
 
-    def consume(self, topic, count):
-        return self.read(topic, OFFSET_BEGINNING, count)
+    def consumer(self, group, **more):
+        config = {"bootstrap.servers": self.brokers, "group.id": group, "enable.auto.commit": False,
+                  "fetch.wait.max.ms": 200}
+        config.update({k.replace("_", "."): v for k, v in more.items()})
+        return Consumer(config)
 
-    def consume_from(self, topic, timestamp, count):
-        c = self.consumer("scenario-read")
-        try:
-            at = c.offsets_for_times([TopicPartition(topic, 0, timestamp)], 20)[0]
-        finally:
-            c.close()
-        return self.read(topic, at.offset, count)
+    def assign(self, topic, form, value):
+        c = self.consumer("unused")
+        at = self.place(c, topic, 0, form, value)
+        c.assign([TopicPartition(topic, 0, at)])
+        return Poller(c).start()
 
-    def consumer(self, group):
-        return Consumer({"bootstrap.servers": self.brokers, "group.id": group, "auto.offset.reset": "earliest",
-                         "enable.auto.commit": False, "session.timeout.ms": 10000})
-
-    def member(self, group, topic):
-        return Poller(self.consumer(group), topic)
-
-    def sender(self, topic):
-        return Sender(Producer({"bootstrap.servers": self.brokers, "acks": "all"}), topic)
-
-    def tail(self, topic):
-        c = self.consumer("scenario-tail")
-        n = len(c.list_topics(topic, 20).topics[topic].partitions)
-        c.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(n)])
-        return Poller(c)
+    def join(self, group, topic, assignor, static, reset, session):
+        more = {"auto_offset_reset": {"start": "earliest", "end": "latest"}[reset], "session_timeout_ms": session,
+                "heartbeat_interval_ms": 500, "topic_metadata_refresh_interval_ms": 1000}
+        if assignor != "default":
+            more["partition_assignment_strategy"] = assignor
+        if static:
+            more["group_instance_id"] = static
+        p = Poller(self.consumer(group, **more))
+        p.consumer.subscribe([topic], on_assign=p.on_assign, on_revoke=p.on_revoke)
+        return p.start()
 
 
 if __name__ == "__main__":
-    scenarios.main(Confluent)
+    driver.main(Confluent)

@@ -1,56 +1,80 @@
 """kafka-python, a client in pure Python."""
 
+import concurrent.futures
+import queue
 import threading
-import time
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka import errors, ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.admin._partitions import OffsetSpec, OffsetTimestamp
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-import scenarios
+import driver
 
 
-class Poller:
+class Poller(ConsumerRebalanceListener):
     """A consumer polled by a thread of its own, which alone touches it."""
 
-    def __init__(self, consumer, commits=False):
-        self.consumer, self.received, self.stop, self.commits = consumer, [], threading.Event(), commits
-        self.assigned = set()
+    def __init__(self, consumer):
+        self.consumer, self.positions, self.orders = consumer, {}, queue.Queue()
+        self.quit = threading.Event()
+        self.held = driver.Assignment()
         self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def start(self):
         self.thread.start()
+        return self
 
     def run(self):
-        while not self.stop.is_set():
-            for batch in self.consumer.poll(100).values():
-                self.received += [m.value.decode() for m in batch]
-                if self.commits:
-                    self.consumer.commit()
-            self.assigned = {p.partition for p in self.consumer.assignment()}
-        self.assigned = set()
+        while not self.quit.is_set():
+            try:
+                for tp, batch in self.consumer.poll(50).items():
+                    for m in batch:
+                        self.positions[tp] = OffsetAndMetadata(m.offset + 1, "", -1)
+                        driver.got(m.partition, m.offset, m.key, m.value)
+            except errors.KafkaError as e:
+                driver.note(e)
+            while not self.orders.empty():
+                f = self.orders.get()
+                try:
+                    f.set_result(self.consumer.commit(dict(self.positions)) if self.positions else None)
+                except Exception as e:
+                    f.set_exception(e)
         self.consumer.close()
 
-    def partitions(self):
-        return set(self.assigned)
+    def on_partitions_revoked(self, revoked):
+        for p in revoked:
+            self.positions.pop(p, None)
+        self.held.remove(p.partition for p in revoked)
+
+    def on_partitions_assigned(self, assigned):
+        self.held.add(p.partition for p in assigned)
+
+    def commit(self):
+        f = concurrent.futures.Future()
+        self.orders.put(f)
+        f.result(30)
 
     def leave(self):
-        self.stop.set()
-        self.thread.join()
-
-    close = leave
+        self.quit.set()
+        self.thread.join(30)
 
 
 class Sender:
-    def __init__(self, producer, topic):
-        self.producer, self.topic, self.done = producer, topic, []
+    def __init__(self, producer):
+        self.producer = producer
 
-    def send(self, key, value):
-        f = self.producer.send(self.topic, value.encode(), key.encode())
-        f.add_callback(lambda _: self.done.append(value))
+    def send(self, topic, records, timestamp):
+        futures = [self.producer.send(topic, v.encode(), k.encode(), partition=0, timestamp_ms=timestamp) for k, v in records]
+        self.producer.flush(30)
+        for f in futures:
+            f.get(10)
 
-    def acked(self):
-        return list(self.done)
+    def send_one(self, topic, key, value):
+        self.producer.send(topic, value.encode(), key.encode()).get(60)
 
     def close(self):
-        self.producer.flush(60)
         self.producer.close(10)
 
 
@@ -58,63 +82,96 @@ class KafkaPython:
     def __init__(self, brokers):
         self.brokers = brokers
 
-    def create(self, topic, partitions):
-        admin = KafkaAdminClient(bootstrap_servers=self.brokers)
-        admin.create_topics([NewTopic(topic, partitions, 1)])
+    def code(self, e):
+        return getattr(e, "errno", None) if isinstance(e, errors.KafkaError) else None
 
-    def partition_count(self, topic):
-        return len(KafkaAdminClient(bootstrap_servers=self.brokers).describe_topics([topic])[0]["partitions"])
+    def admin(self, do):
+        admin = KafkaAdminClient(bootstrap_servers=self.brokers)
+        try:
+            return do(admin)
+        finally:
+            admin.close()
+
+    def create(self, topic, partitions, configs):
+        self.admin(lambda a: a.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1, "configs": configs}}))
+
+    def partitions(self, topic):
+        return len(self.admin(lambda a: a.describe_topics([topic]))[0]["partitions"])
 
     def delete(self, topic):
-        KafkaAdminClient(bootstrap_servers=self.brokers).delete_topics([topic])
+        self.admin(lambda a: a.delete_topics([topic]))
 
-    def producer(self, codec, acks, idempotent):
-        return KafkaProducer(bootstrap_servers=self.brokers, compression_type=None if codec == "none" else codec,
-                             acks="all" if acks == "all" else int(acks), enable_idempotence=idempotent,
-                             linger_ms=5)
+    def grow(self, topic, partitions):
+        self.admin(lambda a: a.create_partitions({topic: partitions}))
 
-    def produce(self, topic, codec, acks, idempotent, records):
-        p = self.producer(codec, acks, idempotent)
-        futures = [p.send(topic, v.encode(), k.encode()) for k, v in records]
-        p.flush(30)
-        for f in futures:
-            f.get(10)
-        p.close(10)
+    def trim(self, topic, partition, offset):
+        tp = TopicPartition(topic, partition)
+        return self.admin(lambda a: a.delete_records({tp: offset}))[tp]["low_watermark"]
 
-    def read(self, topic, count, place):
-        c = KafkaConsumer(bootstrap_servers=self.brokers, enable_auto_commit=False)
+    def delete_group(self, group):
+        result = self.admin(lambda a: a.delete_groups([group]))
+        # It shows the name of the error's class.
+        if result[group] != "OK":
+            raise getattr(errors, result[group])()
+
+    def reset(self, group, topic, partition, form, value):
+        tp = TopicPartition(topic, partition)
+
+        def do(a):
+            if form == "shift":
+                to = a.list_group_offsets({group: [tp]})[group][tp].offset + value
+            else:
+                to = {"start": OffsetSpec.EARLIEST, "end": OffsetSpec.LATEST, "offset": value, "timestamp": OffsetTimestamp(value)}[form]
+            result = a.reset_group_offsets(group, {tp: to})[tp]
+            if result["error"] is not None and result["error"].errno:
+                raise result["error"]()
+        self.admin(do)
+
+    def transact(self, topic, id, records):
+        p = KafkaProducer(bootstrap_servers=self.brokers, transactional_id=id, max_block_ms=20000)
+        try:
+            p.init_transactions()
+            p.begin_transaction()
+            for k, v in records:
+                p.send(topic, v.encode(), k.encode(), partition=0)
+            p.commit_transaction()
+        finally:
+            p.close(5)
+
+    def open_producer(self, codec, acks, idempotent, batch):
+        more = {"batch_size": batch * 230} if batch else {}
+        return Sender(KafkaProducer(bootstrap_servers=self.brokers, compression_type=None if codec == "none" else codec,
+                                    acks="all" if acks == "all" else int(acks), enable_idempotence=idempotent,
+                                    linger_ms=5, **more))
+
+    def assign(self, topic, form, value):
+        c = KafkaConsumer(bootstrap_servers=self.brokers, enable_auto_commit=False, fetch_max_wait_ms=200)
         tp = TopicPartition(topic, 0)
         c.assign([tp])
-        place(c, tp)
-        got, end = [], time.monotonic() + 20
-        while len(got) < count:
-            if time.monotonic() > end:
-                raise scenarios.Failure("%d of %d records within 20 s" % (len(got), count))
-            for batch in c.poll(500).values():
-                got += [(m.key.decode(), m.value.decode()) for m in batch]
-        c.close()
-        return got
+        if form == "start":
+            c.seek_to_beginning(tp)
+        elif form == "end":
+            c.seek_to_end(tp)
+        else:
+            c.seek(tp, value if form == "offset" else c.offsets_for_times({tp: value})[tp].offset)
+        c.position(tp)
+        return Poller(c).start()
 
-    def consume(self, topic, count):
-        return self.read(topic, count, lambda c, tp: c.seek_to_beginning(tp))
-
-    def consume_from(self, topic, timestamp, count):
-        return self.read(topic, count, lambda c, tp: c.seek(tp, c.offsets_for_times({tp: timestamp})[tp].offset))
-
-    def member(self, group, topic):
-        return Poller(KafkaConsumer(topic, bootstrap_servers=self.brokers, group_id=group, auto_offset_reset="earliest",
-                                    enable_auto_commit=False, session_timeout_ms=10000, heartbeat_interval_ms=1000), commits=True)
-
-    def sender(self, topic):
-        return Sender(self.producer("none", "all", True), topic)
-
-    def tail(self, topic):
-        c = KafkaConsumer(bootstrap_servers=self.brokers, enable_auto_commit=False)
-        parts = [TopicPartition(topic, p) for p in c.partitions_for_topic(topic)]
-        c.assign(parts)
-        c.seek_to_beginning(*parts)
-        return Poller(c)
+    def join(self, group, topic, assignor, static, reset, session):
+        more = {"range": {"partition_assignment_strategy": (RangePartitionAssignor,)},
+                "cooperative-sticky": {"partition_assignment_strategy": (CooperativeStickyAssignor,)}}.get(assignor, {})
+        c = KafkaConsumer(bootstrap_servers=self.brokers, group_id=group, group_instance_id=static,
+                          auto_offset_reset={"start": "earliest", "end": "latest"}[reset], enable_auto_commit=False,
+                          session_timeout_ms=session, heartbeat_interval_ms=500, metadata_max_age_ms=3000,
+                          fetch_max_wait_ms=200, **more)
+        # A refresh of the metadata in the middle of a rebalance can leave it without
+        # partitions for ever, on any broker; so refreshes are not too frequent. And a
+        # leader that has no metadata of the topic yet assigns nothing.
+        c.partitions_for_topic(topic)
+        p = Poller(c)
+        c.subscribe([topic], listener=p)
+        return p.start()
 
 
 if __name__ == "__main__":
-    scenarios.main(KafkaPython)
+    driver.main(KafkaPython)
