@@ -27,6 +27,7 @@ const (
 	codeInvalidRequiredAcks       int16 = 21
 	codeTopicAuthorizationFailed  int16 = 29
 	codeInvalidTimestamp          int16 = 32
+	codeIllegalSASLState          int16 = 34
 	codeUnsupportedVersion        int16 = 35
 	codeTopicAlreadyExists        int16 = 36
 	codeInvalidPartitions         int16 = 37

@@ -382,3 +382,23 @@ func TestInitProducerIDRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestSASLIsRefusedByAnAnswer: a connection that closes without one makes clients
+// that are set up for SASL try again for ever.
+func TestSASLIsRefusedByAnAnswer(t *testing.T) {
+	for v := int16(0); v <= 1; v++ {
+		f := newFixture(t)
+		req := kmsg.NewPtrSASLHandshakeRequest()
+		req.Mechanism = "PLAIN"
+		resp := f.ask(req, v).(*kmsg.SASLHandshakeResponse)
+		if resp.ErrorCode != codeIllegalSASLState || len(resp.SupportedMechanisms) != 0 {
+			t.Errorf("handshake version %d: %+v", v, resp)
+		}
+	}
+	for v := int16(0); v <= 2; v++ {
+		resp := newFixture(t).ask(kmsg.NewPtrSASLAuthenticateRequest(), v).(*kmsg.SASLAuthenticateResponse)
+		if resp.ErrorCode != codeIllegalSASLState || resp.ErrorMessage == nil {
+			t.Errorf("authentication version %d: %+v", v, resp)
+		}
+	}
+}

@@ -9,6 +9,10 @@ func eachError(resp kmsg.Response, count func(code int16)) {
 	switch r := resp.(type) {
 	case *kmsg.ApiVersionsResponse:
 		count(r.ErrorCode)
+	case *kmsg.SASLHandshakeResponse:
+		count(r.ErrorCode)
+	case *kmsg.SASLAuthenticateResponse:
+		count(r.ErrorCode)
 	case *kmsg.JoinGroupResponse:
 		count(r.ErrorCode)
 	case *kmsg.SyncGroupResponse:

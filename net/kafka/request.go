@@ -44,7 +44,7 @@ func (w *Worker) Serve(c Conn, f Frame) {
 	a := w.server.table.find(h.key)
 	if a == nil {
 		w.server.stats.unsupported.Add(1)
-		w.refuse(c, f, fmt.Sprintf("API key %d is not served", h.key))
+		w.refuse(c, f, fmt.Sprintf("API key %d (%s) is not served", h.key, kmsg.NameForKey(h.key)))
 		return
 	}
 	r := &Request{
