@@ -234,7 +234,7 @@ func (s *Shard) validateTimes(cfg *TopicConfig, b core.Batch, r *Produce) error 
 		if outside(rec.TimestampMs) {
 			r.RecordErrors = append(r.RecordErrors, RecordError{
 				Index:   int32(rec.Offset - base),
-				Message: fmt.Sprintf("timestamp %d is outside the limits around %d", rec.TimestampMs, now),
+				Message: timeRefusal(cfg, rec.TimestampMs, now),
 			})
 		}
 		return len(r.RecordErrors) < recordErrorsMax
@@ -248,6 +248,15 @@ func (s *Shard) validateTimes(cfg *TopicConfig, b core.Batch, r *Produce) error 
 func invalidTimes(cfg *TopicConfig, b core.Batch, now int64) error {
 	return fmt.Errorf("%w: timestamps from %d to %d, the limits are %d ms before and %d ms after %d", core.ErrInvalidTimestamp,
 		b.BaseTimestamp(), b.MaxTimestamp(), cfg.TimestampBeforeMaxMs, cfg.TimestampAfterMaxMs, now)
+}
+
+// timeRefusal says which limit a timestamp is beyond, and by what the broker
+// measures.
+func timeRefusal(cfg *TopicConfig, ms, now int64) string {
+	if ms > now {
+		return fmt.Sprintf("timestamp %d is later than the broker's clock, %d, by more than message.timestamp.after.max.ms, %d", ms, now, cfg.TimestampAfterMaxMs)
+	}
+	return fmt.Sprintf("timestamp %d is earlier than the broker's clock, %d, by more than message.timestamp.before.max.ms, %d", ms, now, cfg.TimestampBeforeMaxMs)
 }
 
 // recordErrorsMax bounds how many records an answer names.

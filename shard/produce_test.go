@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"millrace/core"
@@ -90,8 +91,9 @@ func TestProduceRefusals(t *testing.T) {
 			if !n.answered(p) || !errors.Is(p.Err, tc.want) {
 				t.Fatalf("answered %v: %v, want %v", n.answered(p), p.Err, tc.want)
 			}
-			if tc.name == "from the future" && (len(p.RecordErrors) != 1 || p.RecordErrors[0].Index != 0) {
-				t.Errorf("the offending record is not named: %+v", p.RecordErrors)
+			if tc.name == "from the future" && (len(p.RecordErrors) != 1 || p.RecordErrors[0].Index != 0 ||
+				!strings.Contains(p.RecordErrors[0].Message, "by more than message.timestamp.after.max.ms, 3600000")) {
+				t.Errorf("the offending record and its limit are not named: %+v", p.RecordErrors)
 			}
 			if tc.name == "from the future and compressed" && len(p.RecordErrors) > 0 {
 				t.Errorf("records of a compressed batch are named: %+v", p.RecordErrors)

@@ -410,7 +410,7 @@ func TestDescribeConfigs(t *testing.T) {
 		code int16
 		text string
 	}{
-		{kmsg.ConfigResourceTypeTopic, "missing", codeUnknownTopicOrPartition, ""},
+		{kmsg.ConfigResourceTypeTopic, "missing", codeUnknownTopicOrPartition, "'missing' does not exist"},
 		{kmsg.ConfigResourceTypeTopic, "no/pe", codeInvalidTopic, "Topic name is invalid"},
 		{kmsg.ConfigResourceTypeBroker, "2", codeInvalidRequest, "expected 1 or empty string, but received 2"},
 		{kmsg.ConfigResourceTypeBroker, "x", codeInvalidRequest, "must be an integer"},

@@ -43,7 +43,7 @@ func (r *Request) describeConfigs(t kmsg.ConfigResourceType, name string) (entri
 		}
 		topic := im.Topic(name)
 		if topic == nil {
-			return nil, codeUnknownTopicOrPartition, ""
+			return nil, codeUnknownTopicOrPartition, fmt.Sprintf("The topic '%s' does not exist.", name)
 		}
 		return cfg.DescribeTopic(topic.Configs), codeNone, ""
 	case kmsg.ConfigResourceTypeBroker:
