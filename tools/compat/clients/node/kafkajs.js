@@ -112,7 +112,8 @@ async function transact (topic, transactionalId, messages) {
   await p.disconnect()
 }
 
-async function consume ({ group, topic, fromBeginning, session }, report) {
+// consume joins a group; seekTo: start partition 0 there.
+async function consume ({ group, topic, fromBeginning, session, seekTo }, report) {
   const consumer = kafka.consumer({
     groupId: group, sessionTimeout: session, rebalanceTimeout: 10000, heartbeatInterval: 500, maxWaitTimeInMs: 200, metadataMaxAge: 1000, retry: patient,
   })
@@ -120,6 +121,8 @@ async function consume ({ group, topic, fromBeginning, session }, report) {
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     const held = payload.memberAssignment[topic] || []
     next.clear() // a member goes on at what is committed
+    // Before the member fetches, and after consumer.run has made what seeks.
+    if (seekTo !== undefined) consumer.seek({ topic, partition: 0, offset: seekTo })
     report.release([...report.held].filter(p => !held.includes(p)))
     report.hold(held)
   })
@@ -130,11 +133,11 @@ async function consume ({ group, topic, fromBeginning, session }, report) {
     autoCommit: false,
     eachMessage: async ({ partition, message }) => {
       next.set(partition, String(BigInt(message.offset) + 1n))
+      if (seekTo !== undefined) seekTo = next.get(partition)
       report.got(partition, message.offset, message.key, message.value)
     },
   })
   return {
-    consumer,
     commit: () => consumer.commitOffsets([...next].map(([partition, offset]) => ({ topic, partition, offset }))),
     leave: () => consumer.disconnect(),
   }
@@ -143,10 +146,8 @@ async function consume ({ group, topic, fromBeginning, session }, report) {
 // assign: kafkajs consumes by group only, so it is a group of one that seeks.
 let readers = 0
 async function assign (topic, position, report) {
-  const offset = await withAdmin(admin => offsetAt(admin, topic, 0, position))
-  const c = await consume({ group: `${topic}-reader-${readers++}`, topic, fromBeginning: true, session: 10000 }, report)
-  c.consumer.seek({ topic, partition: 0, offset })
-  return c
+  const seekTo = await withAdmin(admin => offsetAt(admin, topic, 0, position))
+  return consume({ group: `${topic}-reader-${readers++}`, topic, fromBeginning: true, session: 10000, seekTo }, report)
 }
 
 registerCodecs()
