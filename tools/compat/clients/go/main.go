@@ -14,7 +14,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
+
+const rebalanceInProgress = "27"
 
 func main() {
 	name := flag.String("client", "", "franz, sarama or kafkago")
@@ -155,11 +158,21 @@ func (s *session) consume(verb string, a arguments) (err error) {
 		s.consumer, err = s.client.join(joinOptions{group: a["group"], topic: a["topic"], assignor: a.or("assignor", "default"),
 			static: a["static"], fromEnd: a["reset"] == "end", session: a.number("session")})
 	case "commit":
-		err = s.consumer.commit()
+		err = s.commit()
 	case "leave":
 		err = s.consumer.leave()
 	default:
 		err = errors.New("unknown command " + verb)
 	}
 	return err
+}
+
+// commit repeats while the group rebalances.
+func (s *session) commit() error {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		err := s.consumer.commit()
+		if err == nil || codeOf(err) != rebalanceInProgress || time.Now().After(end) {
+			return err
+		}
+	}
 }

@@ -1,6 +1,8 @@
 """confluent-kafka, on the newest librdkafka or, with the package of Debian, on an
 old one. What the old one lacks is in the table of the runner."""
 
+import concurrent.futures
+import queue
 import threading
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -10,11 +12,10 @@ import driver
 
 
 class Poller:
-    """A consumer polled by a thread of its own. Commits are made by the caller."""
+    """A consumer polled by a thread of its own, which alone touches it."""
 
     def __init__(self, consumer):
-        self.consumer, self.positions = consumer, {}
-        self.lock = threading.Lock()
+        self.consumer, self.positions, self.orders = consumer, {}, queue.Queue()
         self.quit = threading.Event()
         self.held = driver.Assignment()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -26,36 +27,42 @@ class Poller:
     def run(self):
         while not self.quit.is_set():
             m = self.consumer.poll(0.05)
-            if m is None:
-                continue
-            if m.error() is not None:
+            if m is not None and m.error() is not None:
                 driver.note(m.error())
-                continue
-            with self.lock:
+            elif m is not None:
                 self.positions[m.topic(), m.partition()] = m.offset() + 1
-            driver.got(m.partition(), m.offset(), m.key(), m.value())
+                driver.got(m.partition(), m.offset(), m.key(), m.value())
+            while not self.orders.empty():
+                f = self.orders.get()
+                try:
+                    f.set_result(self.commit_positions())
+                except Exception as e:
+                    f.set_exception(e)
+        self.consumer.close()
 
     def on_assign(self, consumer, parts):
         self.held.add(p.partition for p in parts)
 
     def on_revoke(self, consumer, parts):
-        with self.lock:
-            for p in parts:
-                self.positions.pop((p.topic, p.partition), None)
+        for p in parts:
+            self.positions.pop((p.topic, p.partition), None)
         self.held.remove(p.partition for p in parts)
 
-    def commit(self):
-        with self.lock:
-            offsets = [TopicPartition(t, p, o) for (t, p), o in self.positions.items()]
+    def commit_positions(self):
+        offsets = [TopicPartition(t, p, o) for (t, p), o in self.positions.items()]
         if offsets:
             for p in self.consumer.commit(offsets=offsets, asynchronous=False):
                 if p.error:
                     raise KafkaException(p.error)
 
+    def commit(self):
+        f = concurrent.futures.Future()
+        self.orders.put(f)
+        f.result(30)
+
     def leave(self):
         self.quit.set()
-        self.thread.join()
-        self.consumer.close()
+        self.thread.join(30)
 
 
 class Sender:

@@ -29,6 +29,7 @@ import time
 import traceback
 
 LOCK = threading.Lock()
+REBALANCE_IN_PROGRESS = 27
 
 
 def say(line):
@@ -135,6 +136,17 @@ class Session:
             return self.data(verb, a)
         return ""
 
+    def commit(self):
+        """Repeats it while the group rebalances."""
+        end = time.monotonic() + 20
+        while True:
+            try:
+                return self.consumer.commit()
+            except Exception as e:
+                if self.client.code(e) != REBALANCE_IN_PROGRESS or time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
     def records(self, a):
         first, size = int(a["first"]), int(a["size"]) if a.get("size") else None
         return [record(i, size) for i in range(first, first + int(a["count"]))]
@@ -159,7 +171,7 @@ class Session:
             self.consumer = c.join(a["group"], a["topic"], a.get("assignor", "default"), a.get("static"),
                                    a.get("reset", "start"), int(a.get("session", 6000)))
         elif verb == "commit":
-            self.consumer.commit()
+            self.commit()
         elif verb == "leave":
             self.consumer.leave()
         else:

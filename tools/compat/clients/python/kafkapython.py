@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import queue
+import re
 import threading
 
 from kafka import errors, ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -83,7 +84,9 @@ class KafkaPython:
         self.brokers = brokers
 
     def code(self, e):
-        return getattr(e, "errno", None) if isinstance(e, errors.KafkaError) else None
+        # Some errors have the code in their text alone.
+        shown = re.search(r"\[Error (\d+)\]", str(e))
+        return getattr(e, "errno", None) or (int(shown.group(1)) if shown else None)
 
     def admin(self, do):
         admin = KafkaAdminClient(bootstrap_servers=self.brokers)
