@@ -77,6 +77,9 @@ func (b Batch) Verify() error {
 	return nil
 }
 
+// Magic is the format; only 2 is stored.
+func (b Batch) Magic() int8 { return int8(b[batchMagic]) }
+
 // BaseOffset is the offset of the first record.
 func (b Batch) BaseOffset() Offset { return Offset(binary.BigEndian.Uint64(b[batchBaseOffset:])) }
 

@@ -32,9 +32,9 @@ func (p *partition) epochEnd(epoch core.Term) EpochEndOffset {
 	for i, e := range table {
 		if e.Term > epoch {
 			if i == 0 {
-				return EpochEndOffset{Epoch: epoch, End: e.Offset}
+				return EpochEndOffset{Epoch: epoch, End: max(e.Offset, p.log.LogStart())}
 			}
-			return EpochEndOffset{Epoch: table[i-1].Term, End: e.Offset}
+			return EpochEndOffset{Epoch: table[i-1].Term, End: max(e.Offset, p.log.LogStart())}
 		}
 	}
 	if n := len(table); n > 0 && table[n-1].Term == epoch {

@@ -42,7 +42,9 @@ func (s *Shard) produce(r *Produce) {
 	}
 	if err == nil {
 		err = s.validate(p, b, r)
-		r.LogStart = p.log.LogStart()
+		if !errors.Is(err, core.ErrCorruptBatch) && !errors.Is(err, core.ErrBatchTooLarge) { // as in Kafka
+			r.LogStart = p.log.LogStart()
+		}
 	}
 	if err != nil {
 		s.refuse(r, err)

@@ -18,6 +18,10 @@ type resource struct {
 	id     []byte
 	topic  string
 	before map[string]string
+	// missing is set for a topic that does not exist. That is told last, after
+	// all that is wrong with the settings, as in Kafka.
+	missing bool
+	badName *refusal // of a topic that cannot exist; told before what is wrong with values
 }
 
 // findResource resolves a resource as a request names it.
@@ -30,7 +34,11 @@ func findResource(ch *change, kind kmsg.ConfigResourceType, name string) (resour
 		}
 		t := im.Topic(name)
 		if t == nil {
-			return resource{}, refuse(kerr.UnknownTopicOrPartition, "The topic '%s' does not exist.", name)
+			r := resource{kind: resourceTopic, topic: name, missing: true}
+			if text := core.CheckTopicName(name); text != "" {
+				r.badName = refuse(kerr.InvalidTopicException, "%s", text)
+			}
+			return r, nil
 		}
 		return resource{kind: resourceTopic, id: t.ID[:], topic: name, before: t.Configs}, nil
 	case kmsg.ConfigResourceTypeBroker:
@@ -101,6 +109,9 @@ func (c *Controller) store(ch *change, r *resource, configs map[string]string, v
 	if no := c.checkCount(configs); no != nil {
 		return no
 	}
+	if r.missing {
+		return refuse(kerr.UnknownTopicOrPartition, "The topic '%s' does not exist.", r.topic)
+	}
 	if validateOnly || maps.Equal(r.before, configs) {
 		return nil
 	}
@@ -144,6 +155,16 @@ func (c *Controller) incrementalAlterConfigs(ch *change, req *kmsg.IncrementalAl
 }
 
 func (c *Controller) alterIncrementally(ch *change, req *kmsg.IncrementalAlterConfigsRequestResource, validateOnly bool) *refusal {
+	names := make([]string, 0, len(req.Configs))
+	for _, e := range req.Configs {
+		names = append(names, e.Name)
+		if e.Value == nil && e.Op != kmsg.IncrementalAlterConfigOpDelete {
+			return refuse(kerr.InvalidRequest, "Null value not supported for : %s", e.Name)
+		}
+	}
+	if no := namedTwice(names); no != nil {
+		return no
+	}
 	r, no := findResource(ch, req.ResourceType, req.ResourceName)
 	if no != nil {
 		return no
@@ -152,33 +173,30 @@ func (c *Controller) alterIncrementally(ch *change, req *kmsg.IncrementalAlterCo
 	if next == nil {
 		next = make(map[string]string, len(req.Configs))
 	}
-	seen := make(map[string]bool, len(req.Configs))
-	for _, e := range req.Configs {
-		if seen[e.Name] {
-			return refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
-		}
-		seen[e.Name] = true
-		if e.Op == kmsg.IncrementalAlterConfigOpDelete {
-			delete(next, e.Name)
-			continue
-		}
-		if e.Value == nil {
-			return refuse(kerr.InvalidRequest, "Null value not supported for : %s", e.Name)
-		}
-		value := *e.Value
+	for _, e := range req.Configs { // the operations first, then what they give
 		switch e.Op {
+		case kmsg.IncrementalAlterConfigOpDelete:
+			delete(next, e.Name)
 		case kmsg.IncrementalAlterConfigOpSet:
+			next[e.Name] = *e.Value
 		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
-			if value, no = c.editList(&r, next, e.Name, value, e.Op); no != nil {
+			if next[e.Name], no = c.editList(&r, next, e.Name, *e.Value, e.Op); no != nil {
 				return no
 			}
 		default:
 			return refuse(kerr.InvalidRequest, "Unknown operation %d for config %s", int8(e.Op), e.Name)
 		}
-		if no := c.validate(&r, e.Name, value); no != nil {
+	}
+	if r.badName != nil {
+		return r.badName
+	}
+	for _, e := range req.Configs {
+		if e.Op == kmsg.IncrementalAlterConfigOpDelete {
+			continue
+		}
+		if no := c.validate(&r, e.Name, next[e.Name]); no != nil {
 			return no
 		}
-		next[e.Name] = value
 	}
 	return c.store(ch, &r, next, validateOnly)
 }
@@ -193,7 +211,7 @@ func (c *Controller) editList(r *resource, now map[string]string, name, value st
 	if v, ok := now[name]; ok {
 		old = v
 	}
-	list := splitList(old)
+	list := slices.DeleteFunc(splitList(old), func(e string) bool { return e == "" })
 	for _, item := range splitList(value) {
 		i := slices.Index(list, item)
 		switch {
@@ -206,13 +224,24 @@ func (c *Controller) editList(r *resource, now map[string]string, name, value st
 	return strings.Join(list, ","), nil
 }
 
+// namedTwice refuses a setting that a resource names twice.
+func namedTwice(names []string) *refusal {
+	slices.Sort(names)
+	if len(slices.Compact(names)) < len(names) {
+		return refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
+	}
+	return nil
+}
+
+// splitList cuts a list as Kafka's controller does: empty items at the end are
+// dropped, but an empty text is one empty item.
 func splitList(s string) []string {
 	if s == "" {
-		return nil
+		return []string{""}
 	}
 	parts := strings.Split(s, ",")
-	for i := range parts {
-		parts[i] = strings.TrimSpace(parts[i])
+	for len(parts) > 0 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
 	}
 	return parts
 }
@@ -241,18 +270,25 @@ func (c *Controller) alterConfigs(ch *change, req *kmsg.AlterConfigsRequest) kms
 }
 
 func (c *Controller) replaceConfigs(ch *change, req *kmsg.AlterConfigsRequestResource, validateOnly bool) *refusal {
+	names := make([]string, 0, len(req.Configs))
+	for _, e := range req.Configs {
+		names = append(names, e.Name)
+		if e.Value == nil {
+			return refuse(kerr.InvalidRequest, "Null value not supported for : %s", e.Name)
+		}
+	}
+	if no := namedTwice(names); no != nil {
+		return no
+	}
 	r, no := findResource(ch, req.ResourceType, req.ResourceName)
 	if no != nil {
 		return no
 	}
+	if r.badName != nil {
+		return r.badName
+	}
 	next := make(map[string]string, len(req.Configs))
 	for _, e := range req.Configs {
-		if _, twice := next[e.Name]; twice {
-			return refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
-		}
-		if e.Value == nil {
-			return refuse(kerr.InvalidRequest, "Null value not supported for : %s", e.Name)
-		}
 		if no := c.validate(&r, e.Name, *e.Value); no != nil {
 			return no
 		}

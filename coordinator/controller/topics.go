@@ -54,6 +54,7 @@ func (c *Controller) createTopics(ch *change, req *kmsg.CreateTopicsRequest) kms
 		t := &req.Topics[i]
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic, out.NumPartitions, out.ReplicationFactor = t.Topic, -1, -1
+		out.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // not null
 		var no *refusal
 		switch {
 		case named[t.Topic] > 1:
@@ -118,6 +119,7 @@ func (c *Controller) createTopic(ch *change, t *kmsg.CreateTopicsRequestTopic, v
 		rc.Name, rc.Value, rc.Source, rc.ReadOnly, rc.IsSensitive = e.Name, e.Value, e.Source, e.ReadOnly, e.Sensitive
 		out.Configs = append(out.Configs, rc)
 	}
+	out.TopicID = topic.ID // also of a topic that is not made, as in Kafka
 	if validateOnly {
 		return nil
 	}
@@ -126,13 +128,13 @@ func (c *Controller) createTopic(ch *change, t *kmsg.CreateTopicsRequestTopic, v
 		records = append(records, encodeConfigs(resourceTopic, topic.ID[:], configs))
 	}
 	if !ch.fits(records) {
+		out.TopicID = core.TopicID{}
 		return refuse(kerr.PolicyViolation, "The request is too large: create topic '%s' in a request of its own.", t.Topic)
 	}
 	ch.claimPartitions(topic.Partitions)
 	for _, r := range records {
 		ch.put(r)
 	}
-	out.TopicID = topic.ID
 	return nil
 }
 
@@ -182,11 +184,11 @@ func (c *Controller) place(ch *change, t *kmsg.CreateTopicsRequestTopic) ([][]co
 	if rf == -1 {
 		rf = c.opts.DefaultReplication
 	}
-	if parts < 1 {
-		return nil, refuse(kerr.InvalidPartitions, "Number of partitions must be larger than 0, or -1 to use the default value.")
-	}
 	if rf < 1 {
 		return nil, refuse(kerr.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+	}
+	if parts < 1 {
+		return nil, refuse(kerr.InvalidPartitions, "Number of partitions must be larger than 0, or -1 to use the default value.")
 	}
 	return spread(ch, int(parts), int(rf))
 }

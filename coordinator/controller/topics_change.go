@@ -90,6 +90,7 @@ func (c *Controller) createPartitions(ch *change, req *kmsg.CreatePartitionsRequ
 	for _, t := range req.Topics {
 		named[t.Topic]++
 	}
+	tooMany := c.growsBeyond(ch, req, named)
 	seen := make(map[string]bool)
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -100,9 +101,12 @@ func (c *Controller) createPartitions(ch *change, req *kmsg.CreatePartitionsRequ
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = t.Topic
 		var no *refusal
-		if named[t.Topic] > 1 {
+		switch {
+		case tooMany:
+			no = refuse(kerr.PolicyViolation, "Excessively large number of additional partitions per request.")
+		case named[t.Topic] > 1:
 			no = refuse(kerr.InvalidRequest, "Duplicate topic name.")
-		} else {
+		default:
 			no = c.growTopic(ch, t, req.ValidateOnly)
 		}
 		if no != nil {
@@ -116,6 +120,18 @@ func (c *Controller) createPartitions(ch *change, req *kmsg.CreatePartitionsRequ
 	return resp
 }
 
+// growsBeyond says whether a request would make more partitions than one request
+// may, which refuses all of it.
+func (c *Controller) growsBeyond(ch *change, req *kmsg.CreatePartitionsRequest, named map[string]int) bool {
+	total := int64(len(ch.newPartitions))
+	for _, t := range req.Topics {
+		if topic := ch.image().Topic(t.Topic); topic != nil && named[t.Topic] == 1 {
+			total += max(0, int64(t.Count)-int64(len(topic.Partitions)))
+		}
+	}
+	return total > requestPartitionsMax
+}
+
 func (c *Controller) growTopic(ch *change, req *kmsg.CreatePartitionsRequestTopic, validateOnly bool) *refusal {
 	t := ch.image().Topic(req.Topic)
 	if t == nil {
@@ -127,8 +143,6 @@ func (c *Controller) growTopic(ch *change, req *kmsg.CreatePartitionsRequestTopi
 		return refuse(kerr.InvalidPartitions, "Topic already has %d partition(s).", have)
 	case n < have:
 		return refuse(kerr.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", t.Name, have, n)
-	case n-have > requestPartitionsMax || n-have+len(ch.newPartitions) > requestPartitionsMax:
-		return refuse(kerr.PolicyViolation, "Excessively large number of additional partitions per request.")
 	}
 	replicas, no := placeMore(ch, req, t)
 	if no != nil {
@@ -154,7 +168,7 @@ func (c *Controller) growTopic(ch *change, req *kmsg.CreatePartitionsRequestTopi
 // placeMore finds replicas for the partitions that are to be added to t.
 func placeMore(ch *change, req *kmsg.CreatePartitionsRequestTopic, t *meta.Topic) ([][]core.NodeID, *refusal) {
 	more, rf := int(req.Count)-len(t.Partitions), len(t.Partitions[0].Replicas)
-	if len(req.Assignment) == 0 {
+	if req.Assignment == nil {
 		return spread(ch, more, rf)
 	}
 	if len(req.Assignment) != more {

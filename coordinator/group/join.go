@@ -48,16 +48,14 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 			refuse(kerr.CoordinatorNotAvailable, "")
 			return
 		}
+		// It stays, empty, even if the member is refused below, until the next look
+		// for expired offsets.
 		g = newLiveGroup(req.Group, &m.bytes)
-		if !g.supports(req) || len(req.Protocols) > protocolsMax {
-			refuse(kerr.InconsistentGroupProtocol, "")
-			return
-		}
 		g.stateMs = m.now.Millis()
 		m.groups[req.Group] = g
 	}
 	if !m.accepts(g, cmd, req) {
-		m.forgetUnused(g)
+		m.forgetUnused(g) // what is refused for want of memory leaves nothing
 		refuse(kerr.GroupMaxSizeReached, "")
 		return
 	}
@@ -142,7 +140,6 @@ func (m *Machine) pendingGone(g *liveGroup, id string) {
 	if g.state == statePreparing && !g.wasEmpty && g.allJoined() {
 		m.completeJoin(g)
 	}
-	m.forgetUnused(g)
 }
 
 func (m *Machine) dropPending(g *liveGroup, id string) {

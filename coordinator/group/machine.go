@@ -179,7 +179,8 @@ func (m *Machine) dropGroup(g *liveGroup) {
 func (m *Machine) Lead(now core.Tick, term core.Term, out *core.Output) {
 	m.forget()
 	m.now, m.out, m.leading = now, out, true
-	m.ids = core.IDSource{Seed: m.opts.Seed, Term: term, Time: now}
+	// Machines of one node have one seed, and often the same term and time.
+	m.ids = core.IDSource{Seed: m.opts.Seed + uint64(m.opts.Partition)*seedStep, Term: term, Time: now}
 	for _, id := range slices.Sorted(maps.Keys(m.saved)) {
 		v := m.saved[id].metadata
 		if v == nil {
@@ -195,6 +196,9 @@ func (m *Machine) Lead(now core.Tick, term core.Term, out *core.Output) {
 	m.scheduleExpiry()
 	m.out = nil
 }
+
+// seedStep sets the seeds of partitions apart (the step of SplitMix64).
+const seedStep = 0x9E3779B97F4A7C15
 
 // Resign answers everyone who waits: the coordinator is elsewhere now.
 func (m *Machine) Resign(now core.Tick, out *core.Output) {

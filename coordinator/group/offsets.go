@@ -81,13 +81,19 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 	var records []core.Record
 	for _, t := range req.Topics {
 		topic, out := findTopic(im, req.Version, t.Topic, t.TopicID), kmsg.NewOffsetCommitResponseTopic()
+		if len(t.Partitions) == 0 && topic != nil {
+			continue // as in Kafka, which names the others
+		}
 		out.Topic, out.TopicID = t.Topic, t.TopicID
 		for i := range t.Partitions {
 			p, op := &t.Partitions[i], kmsg.NewOffsetCommitResponseTopicPartition()
 			op.Partition = p.Partition
-			e := m.checkOffset(topic, req.Version, p)
+			e := checkTopic(topic, req.Version, p)
 			if e == nil {
 				e = refused
+			}
+			if e == nil && p.Metadata != nil && len(*p.Metadata) > m.opts.MetadataBytesMax {
+				e = kerr.OffsetMetadataTooLarge
 			}
 			if e == nil {
 				r := m.commitRecord(im, req, topic, p)
@@ -127,14 +133,13 @@ func findTopic(im *meta.Image, version int16, name string, id core.TopicID) *met
 	return im.Topic(name)
 }
 
-func (m *Machine) checkOffset(t *meta.Topic, version int16, p *kmsg.OffsetCommitRequestTopicPartition) *kerr.Error {
+// checkTopic refuses what does not exist, before the group is looked at.
+func checkTopic(t *meta.Topic, version int16, p *kmsg.OffsetCommitRequestTopicPartition) *kerr.Error {
 	switch {
 	case t == nil && version >= 10:
 		return kerr.UnknownTopicID
 	case t == nil || p.Partition < 0 || int(p.Partition) >= len(t.Partitions):
 		return kerr.UnknownTopicOrPartition
-	case p.Metadata != nil && len(*p.Metadata) > m.opts.MetadataBytesMax:
-		return kerr.OffsetMetadataTooLarge
 	}
 	return nil
 }
@@ -318,6 +323,9 @@ func (m *Machine) offsetDelete(cmd *core.Command, req *kmsg.OffsetDeleteRequest)
 	im := m.image()
 	var records []core.Record
 	for _, t := range req.Topics {
+		if len(t.Partitions) == 0 && im.Topic(t.Topic) != nil {
+			continue // as in Kafka, which names the others
+		}
 		out := kmsg.NewOffsetDeleteResponseTopic()
 		out.Topic = t.Topic
 		for _, p := range t.Partitions {

@@ -53,7 +53,6 @@ func (m *Machine) afterLeave(g *liveGroup) {
 			m.completeJoin(g)
 		}
 	}
-	m.forgetUnused(g)
 }
 
 // heartbeat answers Heartbeat.
@@ -130,7 +129,7 @@ func (m *Machine) leave(g *liveGroup, l *kmsg.LeaveGroupRequestMember) (gone boo
 	if g == nil {
 		return false, kerr.UnknownMemberID
 	}
-	if _, ok := g.pending[l.MemberID]; ok && l.InstanceID == nil {
+	if _, ok := g.pending[l.MemberID]; ok { // whatever instance ID comes with it
 		m.pendingGone(g, l.MemberID)
 		return false, nil
 	}

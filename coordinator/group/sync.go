@@ -14,12 +14,12 @@ const recordBytesMax = 900 << 10
 // wait for it.
 func (m *Machine) syncGroup(cmd *core.Command, req *kmsg.SyncGroupRequest) {
 	refuse := func(e *kerr.Error) { m.reply(cmd, syncError(req, e.Code)) }
-	if req.Group == "" {
-		refuse(kerr.InvalidGroupID)
-		return
-	}
 	if req.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) {
 		refuse(kerr.InconsistentGroupProtocol)
+		return
+	}
+	if req.Group == "" {
+		refuse(kerr.InvalidGroupID)
 		return
 	}
 	g := m.groups[req.Group]

@@ -195,6 +195,10 @@ func (c *Config) DescribeTopic(own map[string]string) []Entry {
 		if n := len(e.Synonyms); len(s.From) == 0 {
 			e.Synonyms = e.Synonyms[:n-1] // no broker setting supplies the default
 		}
+		if e.Origin == FromTopic {
+			e.Value = s.shown(e.Value)
+			e.Synonyms[0].Value = e.Value
+		}
 		out = append(out, e)
 	}
 	return out

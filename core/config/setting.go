@@ -142,8 +142,11 @@ func (s *Setting) validateType(value string) error {
 		}
 		return s.checkRange(value, n)
 	case List:
-		for _, e := range SplitList(value) {
-			if len(s.Allowed) > 0 && !slices.Contains(s.Allowed, e) {
+		if v == "" {
+			return nil // the empty list
+		}
+		for e := range strings.SplitSeq(value, ",") {
+			if e = strings.TrimSpace(e); len(s.Allowed) > 0 && !slices.Contains(s.Allowed, e) {
 				return fmt.Errorf("value %q is not one of %s", e, strings.Join(s.Allowed, ", "))
 			}
 		}

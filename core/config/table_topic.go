@@ -1,6 +1,10 @@
 package config
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 const (
 	longMax = "9223372036854775807"
@@ -23,7 +27,7 @@ func from(names ...string) []Source {
 var topicSettings = []Setting{
 	{Name: "cleanup.policy", Type: List, Default: "delete", Allowed: []string{"delete", "compact"}, Check: checkCleanup, From: from("log.cleanup.policy"),
 		Text: "What happens to old segments: \"delete\" drops them by retention; empty keeps them for ever. \"compact\" is refused: log compaction is not served yet."},
-	{Name: "compression.gzip.level", Type: Int, Default: "-1", Min: -1, Max: 9, NoEffect: true, Why: whyNoCodec, Text: "Level of gzip when the broker compresses."},
+	{Name: "compression.gzip.level", Type: Int, Default: "-1", Min: -1, Max: 9, Check: checkGzipLevel, NoEffect: true, Why: whyNoCodec, Text: "Level of gzip when the broker compresses."},
 	{Name: "compression.lz4.level", Type: Int, Default: "9", Min: 1, Max: 17, NoEffect: true, Why: whyNoCodec, Text: "Level of lz4 when the broker compresses."},
 	{Name: "compression.type", Type: String, Default: "producer", Allowed: []string{"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"}, Only: "producer", Why: "the broker never recompresses; set compression on the producer", From: from("compression.type"),
 		Text: "Codec of the stored batches: \"producer\" keeps what the producer chose."},
@@ -33,9 +37,9 @@ var topicSettings = []Setting{
 	{Name: "file.delete.delay.ms", Type: Long, Unit: "ms", Default: "60000", Min: 0, Max: anyMax, NoEffect: true, Why: "removed segments are deleted as soon as no read uses them", Text: "Delay before a removed segment's files are deleted."},
 	{Name: "flush.messages", Type: Long, Default: longMax, Min: 1, Max: anyMax, NoEffect: true, Why: whyAlwaysSynced, Text: "Records after which the log is forced to disk."},
 	{Name: "flush.ms", Type: Long, Unit: "ms", Default: longMax, Min: 0, Max: anyMax, NoEffect: true, Why: whyAlwaysSynced, Text: "Time after which the log is forced to disk."},
-	{Name: "follower.replication.throttled.replicas", Type: List, Default: "", NoEffect: true, Why: "replication is not throttled by replica lists", Text: "Replicas whose follower traffic is throttled."},
+	{Name: "follower.replication.throttled.replicas", Type: List, Default: "", Check: checkThrottled, NoEffect: true, Why: "replication is not throttled by replica lists", Text: "Replicas whose follower traffic is throttled."},
 	{Name: "index.interval.bytes", Type: Int, Unit: "bytes", Default: "4096", Min: 0, Max: anyMax, NoEffect: true, Why: "the index holds every batch", Text: "Bytes between two entries of the offset index."},
-	{Name: "leader.replication.throttled.replicas", Type: List, Default: "", NoEffect: true, Why: "replication is not throttled by replica lists", Text: "Replicas whose leader traffic is throttled."},
+	{Name: "leader.replication.throttled.replicas", Type: List, Default: "", Check: checkThrottled, NoEffect: true, Why: "replication is not throttled by replica lists", Text: "Replicas whose leader traffic is throttled."},
 	{Name: "local.retention.bytes", Type: Long, Unit: "bytes", Default: "-2", Min: -2, Max: anyMax, NoEffect: true, Why: whyNoRemote, Text: "Bytes kept locally when older segments are in tiered storage."},
 	{Name: "local.retention.ms", Type: Long, Unit: "ms", Default: "-2", Min: -2, Max: anyMax, NoEffect: true, Why: whyNoRemote, Text: "Time kept locally when older segments are in tiered storage."},
 	{Name: "max.compaction.lag.ms", Type: Long, Unit: "ms", Default: longMax, Min: 1, Max: anyMax, NoEffect: true, Why: whyNoCompaction, Text: "Longest time a record stays uncompacted."},
@@ -87,6 +91,32 @@ func checkCleanup(value string) error {
 		}
 	}
 	return nil
+}
+
+// checkGzipLevel refuses 0, which gzip has and Kafka does not.
+func checkGzipLevel(value string) error {
+	if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && n == 0 {
+		return fmt.Errorf("value %s is neither -1 nor in 1 to 9", value)
+	}
+	return nil
+}
+
+// checkThrottled wants "*" or PARTITION:BROKER elements.
+func checkThrottled(value string) error {
+	if strings.TrimSpace(value) == "*" {
+		return nil
+	}
+	for _, e := range SplitList(value) {
+		part, broker, ok := strings.Cut(e, ":")
+		if !ok || !digits(part) || !digits(broker) {
+			return fmt.Errorf("%q is neither \"*\" nor a list of PARTITION:BROKER", value)
+		}
+	}
+	return nil
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 var errNoCompaction = refusal("\"compact\" is not served yet: use cleanup.policy=delete, with retention.ms=-1 to keep records for ever")

@@ -33,6 +33,7 @@ func refuseCreateTopics(req *kmsg.CreateTopicsRequest, code int16, err error) km
 		rt := kmsg.NewCreateTopicsResponseTopic()
 		rt.Topic, rt.ErrorCode, rt.ErrorMessage = t.Topic, code, kmsg.StringPtr(err.Error())
 		rt.NumPartitions, rt.ReplicationFactor = -1, -1
+		rt.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 		resp.Topics = append(resp.Topics, rt)
 	}
 	return resp

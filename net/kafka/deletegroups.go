@@ -1,10 +1,15 @@
 package kafka
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 // serveDeleteGroups removes empty groups with their offsets (KIP-229).
 func serveDeleteGroups(r *Request) {
 	req := r.Body.(*kmsg.DeleteGroupsRequest)
+	req.Groups = distinct(req.Groups)
 	resp := kmsg.NewPtrDeleteGroupsResponse()
 	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(req.Groups))
 	for i, g := range req.Groups {
@@ -29,4 +34,16 @@ func serveDeleteGroups(r *Request) {
 	}
 	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i] })
 	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
+}
+
+// distinct keeps the first of equal names.
+func distinct(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	return slices.DeleteFunc(names, func(n string) bool {
+		if seen[n] {
+			return true
+		}
+		seen[n] = true
+		return false
+	})
 }

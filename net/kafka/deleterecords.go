@@ -18,6 +18,9 @@ func serveDeleteRecords(r *Request) {
 	var asks []partitionAsk[*shard.DeleteRecords, answer]
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		rt := kmsg.NewDeleteRecordsResponseTopic()
 		rt.Topic = t.Topic
 		rt.Partitions = make([]answer, len(t.Partitions))

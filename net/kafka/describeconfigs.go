@@ -17,6 +17,12 @@ func serveDescribeConfigs(r *Request) {
 	req := r.Body.(*kmsg.DescribeConfigsRequest)
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	for _, res := range req.Resources {
+		if !slices.Contains(listedResources, res.ResourceType) {
+			r.Reply(refuseDescribeConfigs(req, res.ResourceType)) // all of it, as in Kafka
+			return
+		}
+	}
+	for _, res := range req.Resources {
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = res.ResourceType, res.ResourceName
 		out.ErrorMessage = kmsg.StringPtr("")
@@ -32,6 +38,17 @@ func serveDescribeConfigs(r *Request) {
 		resp.Resources = append(resp.Resources, out)
 	}
 	r.Reply(resp)
+}
+
+func refuseDescribeConfigs(req *kmsg.DescribeConfigsRequest, t kmsg.ConfigResourceType) kmsg.Response {
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	for _, res := range req.Resources {
+		out := kmsg.NewDescribeConfigsResponseResource()
+		out.ResourceType, out.ResourceName, out.ErrorCode = res.ResourceType, res.ResourceName, codeInvalidRequest
+		out.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("there is no resource type %d", t))
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp
 }
 
 func (r *Request) describeConfigs(t kmsg.ConfigResourceType, name string) (entries []config.Entry, code int16, msg string) {

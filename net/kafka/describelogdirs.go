@@ -62,9 +62,14 @@ func wantedPartitions(im *meta.Image, req *kmsg.DescribeLogDirsRequest) func(yie
 			}
 			return
 		}
+		asked := make(map[string][]int32, len(req.Topics)) // a topic may be named twice
+		for _, t := range req.Topics {
+			asked[t.Topic] = append(asked[t.Topic], t.Partitions...)
+		}
 		for _, t := range req.Topics {
 			var parts []*meta.Partition
-			nums := slices.Clone(t.Partitions)
+			nums := asked[t.Topic]
+			delete(asked, t.Topic)
 			slices.Sort(nums)
 			for _, n := range slices.Compact(nums) {
 				if p := im.Partition(t.Topic, n); p != nil {

@@ -3,6 +3,7 @@ package kafka
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"millrace/core"
 	"millrace/shard"
 )
 
@@ -25,7 +26,10 @@ func serveDescribeProducers(r *Request) {
 			out.Partition = num
 			p := im.Partition(t.Topic, num)
 			if p == nil {
-				out.ErrorCode = codeUnknownTopicOrPartition
+				out.ErrorCode, out.ErrorMessage = codeUnknownTopicOrPartition, kmsg.StringPtr("this broker has no such partition")
+				if why := core.CheckTopicName(t.Topic); why != "" {
+					out.ErrorCode, out.ErrorMessage = codeInvalidTopic, &why
+				}
 				continue
 			}
 			q := &shard.Describe{Partition: p.ID, Producers: true}

@@ -16,7 +16,7 @@ import (
 func serveDescribeTopicPartitions(r *Request) {
 	req := r.Body.(*kmsg.DescribeTopicPartitionsRequest)
 	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
-	if req.Cursor != nil && req.Cursor.Partition < 0 {
+	if wrongCursor(req) {
 		for i := range req.Topics {
 			rt := kmsg.NewDescribeTopicPartitionsResponseTopic()
 			rt.Topic, rt.ErrorCode = &req.Topics[i].Topic, codeInvalidRequest
@@ -57,6 +57,17 @@ func serveDescribeTopicPartitions(r *Request) {
 	r.Reply(resp)
 }
 
+// wrongCursor says whether the cursor is in no partition, or in a topic that is not
+// among those asked for.
+func wrongCursor(req *kmsg.DescribeTopicPartitionsRequest) bool {
+	c := req.Cursor
+	if c == nil {
+		return false
+	}
+	named := slices.ContainsFunc(req.Topics, func(t kmsg.DescribeTopicPartitionsRequestTopic) bool { return t.Topic == c.Topic })
+	return c.Partition < 0 || len(req.Topics) > 0 && !named
+}
+
 // describedNames lists the topics of a request, or all, in order.
 func describedNames(im *meta.Image, req *kmsg.DescribeTopicPartitionsRequest) []string {
 	var names []string
@@ -81,6 +92,7 @@ func cursorAt(topic string, num int32) *kmsg.DescribeTopicPartitionsResponseNext
 func unknownDescribed(name string) kmsg.DescribeTopicPartitionsResponseTopic {
 	rt := kmsg.NewDescribeTopicPartitionsResponseTopic()
 	rt.Topic, rt.ErrorCode = kmsg.StringPtr(name), codeUnknownTopicOrPartition
+	rt.AuthorizedOperations = topicOperations
 	if core.CheckTopicName(name) != "" {
 		rt.ErrorCode = codeInvalidTopic
 	}

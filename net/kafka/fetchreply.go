@@ -112,7 +112,8 @@ func (f *fetch) encodePart(e *fetchReply, it *fetchItem) (leader bool) {
 	if v >= 5 {
 		e.int64(int64(start))
 	}
-	if it.shard < 0 || f.req.IsolationLevel == 1 && it.code == codeNone {
+	diverging := res.Diverging != nil && it.code == codeNone
+	if it.shard < 0 || f.req.IsolationLevel == 1 && it.code == codeNone && !diverging {
 		e.length(0) // none: batches of transactions are not taken
 	} else {
 		e.length(-1)
@@ -125,7 +126,6 @@ func (f *fetch) encodePart(e *fetchReply, it *fetchItem) (leader bool) {
 	if v < fetchFlexible {
 		return false
 	}
-	diverging := res.Diverging != nil && it.code == codeNone
 	leader = v >= fetchLeaders && res.Leader > 0 && (it.code == codeNotLeaderOrFollower || it.code == codeFencedLeaderEpoch)
 	var tags byte
 	if diverging {

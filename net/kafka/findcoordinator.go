@@ -122,11 +122,11 @@ func (r *Request) replyCoordinators(keys []string, find func(key string) coordin
 		if c.code != codeNone {
 			c.node, c.port = core.NoNode, -1
 		}
-		var text *string
-		if c.text != "" {
-			text = kmsg.StringPtr(c.text)
-		}
+		text := &c.text
 		if r.Version < 4 {
+			if c.code == codeNone {
+				text = kmsg.StringPtr("NONE") // as Kafka has it
+			}
 			resp.ErrorCode, resp.ErrorMessage = c.code, text
 			resp.NodeID, resp.Host, resp.Port = int32(c.node), c.host, c.port
 			break

@@ -130,12 +130,19 @@ func TestRequestsThatCannotBeServedCloseTheConnection(t *testing.T) {
 		{"unknown key", frame(200, 0, 0, 0), "key 200"},
 		{"negative key", frame(-1, 0, 0, 0), "key -1"},
 		{"inter-broker key", frame(4, 0, 0, 0), "key 4"},
-		{"version too high", frame(3, 99, 0, 0), "version 99"},
+		{"version too high", frame(3, 99, 0, 0, 0), "version 99"},
 		{"version too low", frame(1, 3, 0, 0), "version 3"},
 		{"header cut", frame(3, 1, 0), "cut short"},
 		{"body cut", frame(3, 1, 0, 0, 0), "Metadata"},
 		{"huge array", frame(3, 1, 0, 0, 0x7f, 0xff, 0xff, 0xff), "Metadata"},
 		{"produce version 2", frame(0, 2, 0, 0), "version 2"},
+		{"null array", frame(19, 2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0), "null"},
+		{"negative array", frame(20, 1, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0), "null"},
+		{"null array in a flexible version", frame(19, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "null"},
+		{"null array inside", frame(21, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), "null"},
+		{"produce with null topics", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff), "Produce"},
+		{"produce with a null topic", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0, 0), "Produce"},
+		{"ApiVersions of the future without its header's tags", frame(18, 99, 0, 0), "header"},
 		{"produce cut", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1), "Produce"},
 		{"produce with a null array", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff), "Produce"},
 		{"produce to a null topic", frame(0, 3, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0, 0, 0, 0), "Produce"},
@@ -184,6 +191,32 @@ func TestLongAnswersStayWhole(t *testing.T) {
 	}
 }
 
+// Lists that may be null are read as null, and what kmsg writes in another way
+// than it was sent is no reason to refuse it.
+func TestNullsThatAreAllowedAreAccepted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		req  kmsg.Request
+		v    int16
+		body []byte
+	}{
+		{"null topics", kmsg.NewPtrMetadataRequest(), 1, []byte{0xff, 0xff, 0xff, 0xff}},
+		{"negative topics", kmsg.NewPtrMetadataRequest(), 1, []byte{0x80, 0, 0, 0}},
+		{"null topics, flexible", kmsg.NewPtrMetadataRequest(), 9, []byte{0, 0, 0, 0, 0}},
+		{"long varint", kmsg.NewPtrMetadataRequest(), 9, []byte{0x81, 0, 0, 0, 0, 0}},
+	} {
+		f := newFixture(t)
+		b := binary.BigEndian.AppendUint16(nil, uint16(c.req.Key()))
+		b = append(binary.BigEndian.AppendUint16(b, uint16(c.v)), 0, 0, 0, 42, 0xff, 0xff)
+		c.req.SetVersion(c.v)
+		if c.req.IsFlexible() {
+			b = append(b, 0)
+		}
+		place := f.serve(append(b, c.body...))
+		f.response(place, c.req)
+	}
+}
+
 func TestTrailingBytesAreAccepted(t *testing.T) {
 	f := newFixture(t)
 	req := kmsg.NewPtrMetadataRequest()
@@ -219,7 +252,7 @@ func TestApiVersionsOfTheFutureIsAnsweredInVersion0(t *testing.T) {
 		f := newFixture(t)
 		b := binary.BigEndian.AppendUint16(nil, 18)
 		b = binary.BigEndian.AppendUint16(b, uint16(v))
-		place := f.serve(append(b, 0, 0, 0, 42, 0xff, 0xff))
+		place := f.serve(append(b, 0, 0, 0, 42, 0xff, 0xff, 0))
 		resp := f.response(place, kmsg.NewPtrApiVersionsRequest()).(*kmsg.ApiVersionsResponse)
 		if resp.ErrorCode != codeUnsupportedVersion || len(resp.ApiKeys) != 1 || resp.ApiKeys[0].ApiKey != 18 || resp.ApiKeys[0].MaxVersion != 5 {
 			t.Errorf("version %d is answered with %+v", v, resp)

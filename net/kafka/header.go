@@ -13,9 +13,7 @@ type header struct {
 	clientID      string // "" where the client gave none
 }
 
-var (
-	errShortHeader = errors.New("the request header is cut short")
-)
+var errShortHeader = errors.New("the request header is cut short")
 
 // keyVersionBytes is what of a header can be read without knowing the API.
 const keyVersionBytes = 8
@@ -32,7 +30,7 @@ func parseKeyVersion(b []byte) (h header, rest []byte, err error) {
 }
 
 // parseClientID reads what follows: the client id, whose length is fixed-width
-// in flexible versions too, and then the tagged fields, none of which are known.
+// in flexible versions too (any negative length is null), and then the tagged fields, none of which are known.
 func (h *header) parseClientID(b []byte, flexible bool) (rest []byte, err error) {
 	if len(b) < 2 {
 		return nil, errShortHeader

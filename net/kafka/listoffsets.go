@@ -31,6 +31,9 @@ func serveListOffsets(r *Request) {
 	var asks []partitionAsk[*shard.ListOffset, kmsg.ListOffsetsResponseTopicPartition]
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		rt := kmsg.NewListOffsetsResponseTopic()
 		rt.Topic = t.Topic
 		rt.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(t.Partitions))

@@ -12,6 +12,9 @@ func serveOffsetCommit(r *Request) {
 func refuseOffsetCommit(req *kmsg.OffsetCommitRequest, code int16) kmsg.Response {
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	for _, t := range req.Topics {
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		rt := kmsg.NewOffsetCommitResponseTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 
 	"millrace/core"
 	"millrace/core/meta"
@@ -19,8 +20,7 @@ const (
 	produceZstd         = 7  // KIP-110
 )
 
-// produce is one Produce request under way. Stages: decode -> admit -> route
-// (one shard.Produce per partition), and as each comes back onAnswer; reply
+// produce is one Produce request under way. Stages: decode -> route -> check (one shard.Produce per partition), and as each comes back onAnswer; reply
 // when all have, or at the request's timeout. Records stay where the request
 // was read to, in arena memory: every shard.Produce holds a reference to its
 // piece of it.
@@ -41,12 +41,14 @@ type produceTopic struct {
 }
 
 type producePart struct {
-	q        shard.Produce
-	owner    *produce
-	num      int32
-	code     int16
-	text     string
-	answered bool
+	q     shard.Produce
+	owner *produce
+	num   int32
+	// Records lie at [begin, end) of the request's payload; begin is -1 for null.
+	begin, end int
+	code       int16
+	text       string
+	answered   bool
 }
 
 // serveProduce answers Produce.
@@ -75,7 +77,7 @@ func (p *produce) decode() error {
 	d := decoder{b: r.Payload, flexible: r.Version >= produceFlexible}
 	_, transactional := d.string()
 	p.acks, p.timeout = d.int16(), d.int32()
-	p.topics = make([]produceTopic, d.array(5))
+	p.topics = make([]produceTopic, d.array(3))
 	for i := range p.topics {
 		t := &p.topics[i]
 		if r.Version >= produceTopicIDs {
@@ -87,14 +89,13 @@ func (p *produce) decode() error {
 		for k := range t.parts {
 			part := &t.parts[k]
 			part.owner, part.num = p, d.int32()
-			begin, end := d.bytes(r.Payload)
+			part.begin, part.end = d.bytes(r.Payload)
 			d.tags()
 			if d.err != nil {
 				break
 			}
 			part.q.Acks, part.q.Transactional = p.acks, transactional
 			part.q.BaseOffset, part.q.AppendTimeMs, part.q.LogStart = -1, -1, -1
-			part.check(r, begin, end)
 		}
 		d.tags()
 		if d.err != nil {
@@ -102,33 +103,34 @@ func (p *produce) decode() error {
 		}
 	}
 	d.tags()
-	if d.err != nil {
-		p.release()
-	}
+	// Topics without partitions are not answered.
+	p.topics = slices.DeleteFunc(p.topics, func(t produceTopic) bool { return len(t.parts) == 0 })
 	return d.err
 }
 
-// check admits one partition's records by what Produce itself asks of them; the
-// shard verifies the batch. On success the part holds its piece of the request.
-func (part *producePart) check(r *Request, begin, end int) {
-	if begin < 0 || begin == end {
+// check admits one partition's records by what Produce itself asks of them, in
+// Kafka's order; the shard verifies the batch. On success the part holds its
+// piece of the request.
+func (part *producePart) check(r *Request) {
+	if part.begin < 0 || part.begin == part.end {
 		part.refuse(codeInvalidRecord, "a produce request must have at least one record batch per partition")
 		return
 	}
-	if acks := part.q.Acks; acks < -1 || acks > 1 {
-		part.refuse(codeInvalidRequiredAcks, "")
-		return
-	}
-	b, rest, err := core.NextBatch(r.Payload[begin:end])
+	b, rest, err := core.NextBatch(r.Payload[part.begin:part.end])
+	acks := part.q.Acks
 	switch {
 	case err != nil:
 		part.refuse(codeInvalidRecord, err.Error()) // not one whole batch
-	case len(rest) > 0:
-		part.refuse(codeInvalidRecord, "a produce request may hold exactly one record batch per partition")
+	case b.Magic() != 2:
+		part.refuse(codeInvalidRecord, fmt.Sprintf("record batches of format %d are not served, the format is 2", b.Magic()))
 	case b.Codec() == 4 && r.Version < produceZstd:
 		part.refuse(codeUnsupportedCompression, "zstd needs version 7 of the produce request")
+	case len(rest) > 0:
+		part.refuse(codeInvalidRecord, "a produce request may hold exactly one record batch per partition")
+	case acks < -1 || acks > 1:
+		part.refuse(codeInvalidRequiredAcks, "")
 	default:
-		part.q.Records = r.slice(begin, end)
+		part.q.Records = r.slice(part.begin, part.end)
 	}
 }
 
@@ -144,12 +146,11 @@ func (p *produce) route() {
 		topic, unknown := p.find(im, t)
 		for k := range t.parts {
 			part := &t.parts[k]
-			if part.answered {
+			if topic == nil || part.num < 0 || int(part.num) >= len(topic.Partitions) {
+				part.refuse(unknown, "")
 				continue
 			}
-			if topic == nil || part.num < 0 || int(part.num) >= len(topic.Partitions) {
-				part.q.Records.Release()
-				part.refuse(unknown, "")
+			if part.check(p.r); part.answered {
 				continue
 			}
 			if topic.Internal {
@@ -184,15 +185,6 @@ func (p *produce) find(im *meta.Image, t *produceTopic) (topic *meta.Topic, unkn
 		topic = im.Topic(string(t.name))
 	}
 	return topic, codeUnknownTopicOrPartition
-}
-
-// release drops the records of a request that is refused as a whole.
-func (p *produce) release() {
-	for i := range p.topics {
-		for k := range p.topics[i].parts {
-			p.topics[i].parts[k].q.Records.Release()
-		}
-	}
 }
 
 // Resume implements Continuation: one partition is answered.

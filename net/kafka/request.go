@@ -51,13 +51,13 @@ func (w *Worker) Serve(c Conn, f Frame) {
 		Key: h.key, Version: h.version, CorrelationID: h.correlationID,
 		w: w, conn: c, api: a, place: f.Place, buf: f.Buf, received: w.loop.Now(),
 	}
+	if rest, err = h.parseClientID(rest, h.version >= a.flexibleFrom); err != nil {
+		w.refuse(c, f, err.Error())
+		return
+	}
 	if h.version < a.min || h.version > a.max {
 		w.server.stats.unsupported.Add(1)
 		r.refuseVersion()
-		return
-	}
-	if rest, err = h.parseClientID(rest, h.version >= a.flexibleFrom); err != nil {
-		w.refuse(c, f, err.Error())
 		return
 	}
 	r.ClientID, r.Payload = h.clientID, rest
@@ -70,6 +70,10 @@ func (w *Worker) Serve(c Conn, f Frame) {
 		}
 		if err := checkTexts(r.Body, len(rest)); err != nil {
 			w.refuse(c, f, fmt.Sprintf("%s version %d: %v", a.key.Name(), h.version, err))
+			return
+		}
+		if w.hasNullArray(r.Body, rest) {
+			w.refuse(c, f, fmt.Sprintf("%s version %d: null in place of an array", a.key.Name(), h.version))
 			return
 		}
 	}

@@ -84,6 +84,7 @@ type Worker struct {
 	// Owned by the loop.
 	sessions  *fetchSessionCache
 	producers producerIDs
+	scratch   []byte // of hasNullArray
 }
 
 // NewWorker makes the Worker of a loop.

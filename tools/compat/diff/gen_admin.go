@@ -75,14 +75,16 @@ func (g *gen) topicSetting() (string, *string) {
 		}
 		return kmsg.StringPtr(vs[g.r.IntN(len(vs))])
 	}
+	// Values that make records go are left out: when they go is a matter of time.
+	keep := []string{"-1", "-2", "x", "", " -1 ", "9223372036854775807", "9223372036854775808", "1.5"}
 	long := []string{"1", "0", "-1", "-2", "x", "", " 5 ", "9223372036854775807", "9223372036854775808", "3600000", "1.5"}
 	integer := []string{"1", "0", "-1", "x", "", "2147483647", "2147483648", "1048576", "14", "13", "99"}
 	boolean := []string{"true", "false", "TRUE", "x", "", " false"}
 	switch g.r.IntN(20) {
 	case 0:
-		return "retention.ms", value(long...)
+		return "retention.ms", value(keep...)
 	case 1:
-		return "retention.bytes", value(long...)
+		return "retention.bytes", value(keep...)
 	case 2:
 		return "segment.bytes", value(integer...)
 	case 3:
@@ -98,7 +100,7 @@ func (g *gen) topicSetting() (string, *string) {
 	case 8:
 		return "min.insync.replicas", value(integer...)
 	case 9:
-		return "cleanup.policy", value("delete", "delete,delete", "Delete", "x", "delete,x", " delete")
+		return "cleanup.policy", value("delete", "delete,delete", "Delete", "x", "delete,x", " delete", "delete,", ",")
 	case 10:
 		return "compression.type", value("producer", "Producer", "x", "")
 	case 11:

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -231,7 +233,7 @@ func (g *gen) leaveGroup(m *genMember) {
 
 func (g *gen) offsetCommit() {
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = g.group(), -1
+	req.Group, req.Generation = cmp.Or(g.group(), prefixToken+"-g0"), -1 // a group "" would be shared by sequences
 	if len(g.members) > 0 && g.chance(60) {
 		m := g.member()
 		req.Group, req.Generation, req.MemberID, req.InstanceID = m.group, g.generation(m), g.memberID(m), m.instance

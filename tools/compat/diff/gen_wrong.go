@@ -44,6 +44,8 @@ func untouched(st *Step, field string) bool {
 		return true
 	case "ReplicaDirectoryID", "HighWatermark", "ReplicaState", "Epoch": // tags that old versions do not know
 		return st.Req.GetVersion() < 18
+	case "ID": // of ReplicaState
+		return st.Req.GetVersion() < 15
 	}
 	return false
 }
@@ -134,6 +136,9 @@ func (g *gen) wrongLength(st *Step) {
 	var all []place
 	for _, p := range places(st.Req) {
 		isText := p.v.Kind() == reflect.String || p.v.Type() == reflect.TypeFor[*string]()
+		if p.path == "ClusterID" && st.Req.Key() == int16(kmsg.Fetch) {
+			continue // a tagged field, whose section has a length too
+		}
 		if isText || p.v.Kind() == reflect.Slice {
 			all = append(all, p)
 		}
@@ -143,7 +148,7 @@ func (g *gen) wrongLength(st *Step) {
 	}
 	p := all[g.r.IntN(len(all))]
 	m := Mutation{Kind: lengthIs, Path: p.path, Value: oneOf[int64](g, -1, -1, -1, -2, 1<<30, math.MaxInt32, math.MinInt32)}
-	if p.v.Kind() == reflect.String {
+	if p.v.Kind() == reflect.String || p.v.Kind() == reflect.Pointer {
 		m.Value = oneOf[int64](g, -1, -1, -2, 32767, -32768)
 	}
 	if st.Req.IsFlexible() && m.Value < -1 { // has no compact form

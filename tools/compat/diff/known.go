@@ -19,6 +19,8 @@ type known struct {
 	when  func(c *knownCase) bool // nil: always
 	// diverges is set where the brokers' states differ afterwards.
 	diverges bool
+	// quiet says of a step that states differ afterwards though the answers agree.
+	quiet func(st *Step, millrace outcome) bool
 	// because is a piece of docs/COMPATIBILITY.md that gives the reason.
 	because string
 }
@@ -28,7 +30,8 @@ type knownCase struct {
 	step *Step
 	outs [2]outcome // kafka, millrace
 	Difference
-	all []Difference
+	all    []Difference
+	before []Step // of the sequence
 }
 
 // knownList applies the entries and counts their use.
@@ -48,14 +51,23 @@ func newKnownList(entries []known) *knownList {
 }
 
 // filter returns the differences that no entry covers.
-func (l *knownList) filter(st *Step, outs [2]outcome, diffs []Difference) (unknown []Difference, diverged bool) {
+func (l *knownList) filter(st *Step, before []Step, outs [2]outcome, diffs []Difference) (unknown []Difference, diverged bool) {
 	for _, d := range diffs {
-		i := l.match(&knownCase{step: st, outs: outs, Difference: d, all: diffs})
+		i := l.match(&knownCase{step: st, outs: outs, Difference: d, all: diffs, before: before})
 		if i < 0 {
 			unknown = append(unknown, d)
 			continue
 		}
 		diverged = diverged || l.entries[i].diverges
+		l.mu.Lock()
+		l.mu.used[i]++
+		l.mu.Unlock()
+	}
+	for i, k := range l.entries {
+		if k.quiet == nil || diverged || !slices.Contains(k.keys, kmsg.Key(st.Req.Key())) || !k.quiet(st, outs[1]) {
+			continue
+		}
+		diverged = true
 		l.mu.Lock()
 		l.mu.used[i]++
 		l.mu.Unlock()

@@ -67,7 +67,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	s := newSession(o, b.brokers, lists[1])
 	if err := s.run(ctx); err != nil {
-		return err
+		return errors.Join(err, s.report())
 	}
 	return s.report()
 }

@@ -187,14 +187,21 @@ func (p *pair) lookUp(req kmsg.Request) error {
 func (p *pair) settle(st *Step, before [2]string) {
 	deadline := time.Now().Add(settleLimit)
 	for i, s := range p.sides {
-		for len(s.links[st.Conn].answers) == 0 && s.groupState(st.group()) == before[i] {
-			if time.Now().After(deadline) {
-				break
+		last, same := before[i], 0
+		for len(s.links[st.Conn].answers) == 0 && same < settledAfter && time.Now().Before(deadline) {
+			now := s.groupState(st.group())
+			if now == last && now != before[i] {
+				same++
+			} else {
+				last, same = now, 0
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(2 * time.Millisecond)
 		}
 	}
 }
+
+// settledAfter is how often a group must look the same to count as settled.
+const settledAfter = 2
 
 // groupState describes a group as far as members that join or leave show in it.
 func (s *side) groupState(group string) string {
@@ -234,7 +241,7 @@ func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
 	}
 	p.count.outcome(f.step, outs)
 	for i, s := range p.sides {
-		if res.err = s.settleChange(outs[i].resp); res.err != nil {
+		if res.err = s.settleChange(f.step, outs[i].resp); res.err != nil {
 			return true
 		}
 	}
@@ -244,7 +251,7 @@ func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
 			diffs[i].Path = "outcome"
 		}
 	}
-	unknown, diverged := p.known.filter(f.step, outs, diffs)
+	unknown, diverged := p.known.filter(f.step, q.Steps[:slices.IndexFunc(q.Steps, func(st Step) bool { return st.ID == f.step.ID })], outs, diffs)
 	if len(unknown) > 0 {
 		at := slices.IndexFunc(q.Steps, func(st Step) bool { return st.ID == f.step.ID })
 		res.finding = &finding{Step: at, Differences: unknown, Outcomes: outs}

@@ -12,8 +12,9 @@ import (
 // how much later, so these functions wait for it.
 
 // settleChange waits until what an answer says was changed shows everywhere.
-func (s *side) settleChange(resp kmsg.Response) error {
+func (s *side) settleChange(st *Step, resp kmsg.Response) error {
 	var created []string
+	exist := false
 	switch r := resp.(type) {
 	case *kmsg.CreateTopicsResponse:
 		for _, t := range r.Topics {
@@ -22,7 +23,12 @@ func (s *side) settleChange(resp kmsg.Response) error {
 			}
 		}
 	case *kmsg.MetadataResponse:
-		for _, t := range r.Topics { // perhaps being created
+		req := st.Req.(*kmsg.MetadataRequest)
+		if !req.AllowAutoTopicCreation && req.Version >= 4 {
+			return nil
+		}
+		exist = true
+		for _, t := range r.Topics { // being created behind the answer
 			if t.Topic != nil && (t.ErrorCode == 3 || t.ErrorCode == 5) {
 				created = append(created, *t.Topic)
 			}
@@ -44,7 +50,7 @@ func (s *side) settleChange(resp kmsg.Response) error {
 		return err
 	}
 	if len(created) > 0 {
-		return s.awaitLeaders(created)
+		return s.awaitLeaders(created, exist)
 	}
 	return nil
 }
@@ -89,11 +95,11 @@ func (s *side) awaitMetadata() error {
 // them, which nothing tells the end of.
 const publishTime = 3 * time.Millisecond
 
-// awaitLeaders waits until the topics among names that exist answer for all of
-// their partitions.
-func (s *side) awaitLeaders(names []string) error {
+// awaitLeaders waits until the topics answer for all of their partitions; with
+// exist, also until they are there.
+func (s *side) awaitLeaders(names []string, exist bool) error {
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(3 * time.Millisecond) {
-		ready, err := s.leadersAnswer(names)
+		ready, err := s.leadersAnswer(names, exist)
 		if ready || err != nil {
 			return err
 		}
@@ -103,7 +109,7 @@ func (s *side) awaitLeaders(names []string) error {
 	}
 }
 
-func (s *side) leadersAnswer(names []string) (bool, error) {
+func (s *side) leadersAnswer(names []string, exist bool) (bool, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Version = 12
 	for _, n := range names {
@@ -119,7 +125,7 @@ func (s *side) leadersAnswer(names []string) (bool, error) {
 	list := kmsg.NewPtrListOffsetsRequest()
 	list.Version = 7
 	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
-		if t.ErrorCode == 3 || t.ErrorCode == 17 { // does not exist after all
+		if t.ErrorCode == 17 || t.ErrorCode == 3 && !exist {
 			continue
 		}
 		ready = ready && t.ErrorCode == 0

@@ -85,7 +85,7 @@ func (s *side) create(req *kmsg.CreateTopicsRequest, all []prepared, side int) e
 	for i, t := range req.Topics {
 		names[i] = t.Topic
 	}
-	return s.awaitLeaders(names)
+	return s.awaitLeaders(names, true)
 }
 
 // run plays one prepared sequence.

@@ -143,9 +143,44 @@ func (s *side) list(v reflect.Value, field string) node {
 		return node{leaf: "[]"}
 	}
 	if v.Type().Elem().Kind() == reflect.Struct {
+		n.merge()
 		n.sort()
 	}
 	return n
+}
+
+// merge joins elements of one topic that differ in nothing but their partitions:
+// a broker may answer for a topic in several pieces.
+func (n *node) merge() {
+	var out []part
+	at := make(map[string]int)
+	for _, p := range n.parts {
+		k := slices.IndexFunc(p.node.parts, func(f part) bool { return f.name == "Partitions" && f.node.isList })
+		if k < 0 {
+			out = append(out, p)
+			continue
+		}
+		rest := slices.Delete(slices.Clone(p.node.parts), k, k+1)
+		whole := p.name + " " + node{parts: rest}.String()
+		i, ok := at[whole]
+		if !ok {
+			at[whole] = len(out)
+			out = append(out, p)
+			continue
+		}
+		list := &out[i].node.parts[k].node
+		list.parts = append(list.parts, p.node.parts[k].node.parts...)
+		list.unnumber()
+		list.sort()
+	}
+	n.parts = out
+}
+
+// unnumber takes the numbers of equal keys off, for sort to give them again.
+func (n *node) unnumber() {
+	for i := range n.parts {
+		n.parts[i].name, _, _ = strings.Cut(n.parts[i].name, "#")
+	}
 }
 
 // sort orders elements by key and then by content, and numbers equal keys.

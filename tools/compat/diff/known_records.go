@@ -1,0 +1,160 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// batchesOf lists the batches that a Produce request has, as far as they can be
+// told apart; whole is false where bytes are left over.
+func batchesOf(records []byte) (all []kmsg.RecordBatch, whole bool) {
+	for len(records) > 0 {
+		var rb kmsg.RecordBatch
+		if len(records) < batchHeaderLen {
+			return all, false
+		}
+		err := rb.ReadFrom(records)
+		end := int64(rb.Length) + 12
+		if err != nil || end < batchHeaderLen || end > int64(len(records)) {
+			return all, false
+		}
+		all = append(all, rb)
+		records = records[end:]
+	}
+	return all, true
+}
+
+// anyBatch says whether a partition of a Produce has records of this kind.
+func anyBatch(c *knownCase, is func(all []kmsg.RecordBatch, whole bool, raw []byte) bool) bool {
+	for _, t := range c.step.Req.(*kmsg.ProduceRequest).Topics {
+		for _, p := range t.Partitions {
+			if all, whole := batchesOf(p.Records); is(all, whole, p.Records) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasBatch is anyBatch for one batch.
+func hasBatch(c *knownCase, is func(rb *kmsg.RecordBatch) bool) bool {
+	return anyBatch(c, func(all []kmsg.RecordBatch, _ bool, _ []byte) bool {
+		for i := range all {
+			if is(&all[i]) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func knownOfRecords() []known {
+	produce := []kmsg.Key{kmsg.Produce}
+	return []known{
+		{
+			name: "Produce: transactions", keys: produce, diverges: true,
+			when: func(c *knownCase) bool {
+				return c.step.Req.(*kmsg.ProduceRequest).TransactionID != nil ||
+					hasBatch(c, func(rb *kmsg.RecordBatch) bool { return rb.Attributes&0x10 != 0 })
+			},
+			because: "Produce with a transactional id, and a batch marked transactional",
+		},
+		{
+			name: "Produce: another format, and bytes behind the batch", keys: produce,
+			when: func(c *knownCase) bool {
+				return anyBatch(c, func(all []kmsg.RecordBatch, whole bool, raw []byte) bool {
+					unknown := len(raw) > batchMagicAt && int8(raw[batchMagicAt]) != 2
+					return unknown || !whole || len(all) > 1
+				})
+			}, diverges: true,
+			because: "Bytes after the one batch of a partition and another format than 2",
+		},
+		{
+			name: "Produce: null records", keys: produce,
+			when: func(c *knownCase) bool {
+				return anyBatch(c, func(_ []kmsg.RecordBatch, _ bool, raw []byte) bool { return raw == nil }) || hasNullRecords(c.step)
+			}, diverges: true,
+			because: "Null records answer INVALID_RECORD",
+		},
+		{
+			name: "Produce: codecs that do not exist", keys: produce,
+			when: func(c *knownCase) bool {
+				return hasBatch(c, func(rb *kmsg.RecordBatch) bool { return rb.Attributes&7 > 4 })
+			},
+			because: "The codecs 5 to 7",
+		},
+		{
+			name: "Produce: a producer id with a negative epoch", keys: produce, diverges: true,
+			when: func(c *knownCase) bool {
+				return hasBatch(c, func(rb *kmsg.RecordBatch) bool { return rb.ProducerID != -1 && rb.ProducerEpoch < 0 })
+			},
+			because: "epoch with a producer id, which Kafka takes",
+		},
+		{
+			name: "Produce: records that do not agree with the header", keys: produce, diverges: true,
+			when: func(c *knownCase) bool {
+				return hasBatch(c, wrongInside)
+			},
+			quiet:   tookWrongInside,
+			because: "Not checked, be the batch compressed or not",
+		},
+		{
+			name: "ListOffsets and Fetch: an isolation level that does not exist", keys: []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets},
+			when: func(c *knownCase) bool {
+				switch r := c.step.Req.(type) {
+				case *kmsg.FetchRequest:
+					return r.IsolationLevel < 0 || r.IsolationLevel > 1
+				case *kmsg.ListOffsetsRequest:
+					return r.GetVersion() >= 2 && (r.IsolationLevel < 0 || r.IsolationLevel > 1)
+				}
+				return false
+			},
+			because: "an unknown isolation level as",
+		},
+		{
+			name: "Fetch with a negative limit", keys: []kmsg.Key{kmsg.Fetch}, diverges: true,
+			when: func(c *knownCase) bool {
+				r := c.step.Req.(*kmsg.FetchRequest)
+				return r.MaxBytes < 0 || slices.ContainsFunc(r.Topics, func(t kmsg.FetchRequestTopic) bool {
+					return slices.ContainsFunc(t.Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.PartitionMaxBytes < 0 })
+				})
+			},
+			because: "A negative `max_bytes` is taken as the smallest",
+		},
+		{
+			name: "Fetch and ListOffsets with a replica id", keys: []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets},
+			when:     func(c *knownCase) bool { return asReplica(c.step.Req) },
+			quiet:    func(st *Step, _ outcome) bool { return asReplica(st.Req) },
+			diverges: true,
+			because:  "a fetch with a replica id is served as a consumer's",
+		},
+	}
+}
+
+// asReplica says whether a request comes from a replica.
+func asReplica(req kmsg.Request) bool {
+	switch r := req.(type) {
+	case *kmsg.FetchRequest:
+		return r.Version < 15 && r.ReplicaID != -1 || r.Version >= 15 && r.ReplicaState.ID != -1
+	case *kmsg.ListOffsetsRequest:
+		return r.ReplicaID != -1
+	}
+	return false
+}
+
+// tookWrongInside says whether records were taken that Kafka writes anew, since
+// they do not agree with the header.
+func tookWrongInside(st *Step, _ outcome) bool {
+	return hasBatch(&knownCase{step: st}, wrongInside)
+}
+
+// hasNullRecords says whether a mutation makes records null.
+func hasNullRecords(st *Step) bool {
+	for _, m := range st.Mutations {
+		if p, ok := find(st.Req, m.Path); ok && m.Kind == lengthIs && p.field == "Records" && m.Value < 0 {
+			return true
+		}
+	}
+	return false
+}
