@@ -1,5 +1,7 @@
 package raftlog
 
+import "unsafe"
+
 // bufPool lends aligned buffers of one size to Jobs. A bounded channel, so that
 // a burst of Jobs does not keep its memory for ever.
 type bufPool struct {
@@ -48,3 +50,10 @@ func (p *bufPool) close() {
 // alignDown and alignUp round a position to a block border.
 func alignDown(n int64) int64 { return n &^ (BlockBytes - 1) }
 func alignUp(n int64) int64   { return (n + BlockBytes - 1) &^ (BlockBytes - 1) }
+
+// misaligned is how far the first block border in memory is from b.
+func misaligned(b []byte) int {
+	return int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (BlockBytes - 1))
+}
+
+func aligned(b []byte) bool { return misaligned(b) == 0 }

@@ -15,6 +15,8 @@ type Job struct {
 	CatchUp bool
 	// Err is set by Run; Finish has already taken note of it.
 	Err error
+	// GoesOn says of a read that it begins where an earlier one of its log ended.
+	GoesOn bool
 	// Read is the result of a job made by Log.Read.
 	Read ReadResult
 	// Found is the result of a job made by FindTimestamp or FindMaxTimestamp.

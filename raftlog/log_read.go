@@ -10,13 +10,18 @@ import (
 	"millrace/core/mutant"
 )
 
-// readJobBytesMax bounds what one read Job fetches.
-const readJobBytesMax = 1 << 20
+// ReadJobBytesMax bounds what one read Job of segments fetches, and
+// tailReadBytesMax one of the journal; both but for a single larger batch.
+const (
+	ReadJobBytesMax  = 4 << 20
+	tailReadBytesMax = 1 << 20
+)
 
 // Read returns whole batches that hold offsets of [from, upTo), at most
 // maxBytes (but at least one batch when minOne). From memory it answers at
 // once; otherwise job is not nil and is to be run, its Read is the answer.
-// dst supplies the memory for a job; one job reads at most 1 MiB, or one batch.
+// dst supplies the memory for a job; one job reads at most ReadJobBytesMax, or one
+// batch.
 // Errors: core.ErrOffsetOutOfRange, core.ErrStorageFailed, arena.ErrFull.
 func (l *Log) Read(dst *arena.Arena, from, upTo core.Offset, maxBytes int, minOne bool) (ReadResult, *Job, error) {
 	if l.damaged != nil {
@@ -86,7 +91,7 @@ type wantBatch struct {
 
 func (l *Log) readJournal(dst *arena.Arena, i core.Index, from, upTo core.Offset, maxBytes int, minOne bool) (ReadResult, *Job, error) {
 	work := &tailRead{l: l, from: from, pins: filePins{j: l.set.store.journal}}
-	maxBytes = min(maxBytes, readJobBytesMax)
+	maxBytes = min(maxBytes, tailReadBytesMax)
 	total := 0
 	for ; i <= l.last && (i < l.bufBase || l.bufs.len() == 0); i++ {
 		m := l.meta(i)

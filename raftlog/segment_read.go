@@ -21,6 +21,7 @@ type readHint struct {
 	offset core.Offset
 	seg    uint32
 	pos    uint32
+	batch  uint32 // bytes of the last batch before
 }
 
 func (h *readHints) find(o core.Offset) (readHint, bool) {
@@ -50,21 +51,27 @@ func (l *Log) flushedSegment(o core.Offset) (segInfo, bool) {
 	return g, g.id <= l.flushedSeg.id && o < g.nextOffset
 }
 
-// segmentRead is a Job that reads whole batches from one segment.
+// segmentRead is a Job that reads whole batches from one segment, straight into
+// the memory that is handed out.
 type segmentRead struct {
-	l        *Log
-	dst      arena.Buf
+	l *Log
+	// dsts are filled one after the other. Each begins and ends at a block border in
+	// memory, and gets whole blocks of the segment: the one in which the next batch
+	// begins, and what follows.
+	dsts     []arena.Buf
 	g        segInfo
 	from     core.Offset
 	upTo     core.Offset
 	maxBytes int
 	minOne   bool
 	at       int64 // where the batch of from begins; -1: ask the index
+	batch    int64 // what batches there are expected to have; 0: no idea
 
 	term0  core.Term // of what lies before the first epoch
 	epochs []EpochStart
 
-	large []byte // one batch that did not fit dst
+	parts []arena.Buf // what was taken of dsts; shares their references
+	large []byte      // one batch that did not fit a dst
 	used  int
 	end   readHint
 }
@@ -76,16 +83,47 @@ func (l *Log) readSegments(dst *arena.Arena, from, upTo core.Offset, maxBytes in
 	}
 	w := &segmentRead{l: l, g: g, from: from, upTo: upTo, maxBytes: maxBytes, minOne: minOne, at: -1, term0: l.term0, epochs: slices.Clone(l.epochs)}
 	left := g.bytes
-	if h, ok := l.hints.find(from); ok && h.seg == g.id && int64(h.pos) < g.bytes {
-		w.at = int64(h.pos)
+	j := &Job{Log: l, CatchUp: true, work: w}
+	if h, ok := l.hints.find(from); ok && (h.seg == g.id && int64(h.pos) < g.bytes || from == g.baseOffset) {
+		w.at, w.batch, j.GoesOn = int64(h.pos), int64(h.batch), true
+	}
+	if from == g.baseOffset {
+		w.at = 0
+	}
+	if w.at >= 0 {
 		left -= w.at
 	}
-	buf, err := dst.Alloc(int(min(int64(max(maxBytes, core.BatchHeaderBytes)), readJobBytesMax, left)))
-	if err != nil {
-		return ReadResult{}, nil, err
+	want := min(max(int64(maxBytes), w.batch, core.BatchHeaderBytes), ReadJobBytesMax, left)
+	for got := int64(0); got < want; {
+		buf, err := allocBlocks(dst, want-got+BlockBytes, w.batch+BlockBytes)
+		if err != nil {
+			if got > 0 {
+				break // less will do
+			}
+			return ReadResult{}, nil, err
+		}
+		w.dsts = append(w.dsts, buf)
+		got += int64(buf.Len())
 	}
-	w.dst = buf
-	return ReadResult{}, &Job{Log: l, CatchUp: true, work: w}, nil
+	return ReadResult{}, j, nil
+}
+
+// allocBlocks returns memory that direct I/O can read into: for n bytes, or for as
+// many as a chunk of the arena holds, but not fewer than least.
+func allocBlocks(a *arena.Arena, n, least int64) (arena.Buf, error) {
+	size := int(max(min(alignUp(n), arena.ChunkBytes), alignUp(least)))
+	buf, err := a.Alloc(size)
+	if err != nil || aligned(buf.Bytes()) {
+		return buf, err
+	}
+	buf.Release()
+	// Smaller ones lie anywhere in a chunk.
+	buf, err = a.Alloc(min(size+BlockBytes, arena.ChunkBytes))
+	if err != nil || aligned(buf.Bytes()) {
+		return buf, err
+	}
+	skip := misaligned(buf.Bytes())
+	return buf.Slice(skip, skip+int(alignDown(int64(buf.Len()-skip)))), nil
 }
 
 func (w *segmentRead) run(j *Job) (err error) {
@@ -105,15 +143,49 @@ func (w *segmentRead) run(j *Job) (err error) {
 	}
 	r := fileReader{store: s, id: w.l.id}
 	defer func() { err = errors.Join(err, r.close()) }()
-	n := min(int64(w.dst.Len()), w.g.bytes-w.at)
-	if err := r.read([]piece{{seg: w.g.id, off: w.at, n: int(n)}}, w.dst.Bytes()[:n]); err != nil {
-		return err
-	}
 	j.Read.Next = w.from
-	if err := w.cut(j, w.dst.Bytes()[:n]); err != nil || j.Read.Bytes > 0 || !w.minOne {
-		return err
+	for i := range w.dsts {
+		more, err := w.fill(&r, j, w.dsts[i])
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	if j.Read.Bytes > 0 || !w.minOne {
+		return nil
 	}
 	return w.readLarge(&r, j)
+}
+
+// fill reads blocks into dst and takes the batches that are whole. It answers
+// whether there may be more of them.
+func (w *segmentRead) fill(r *fileReader, j *Job, dst arena.Buf) (more bool, err error) {
+	at := w.at + int64(w.used)
+	from := alignDown(at)
+	skip := at - from
+	n := min(int64(dst.Len()), alignUp(w.g.bytes)-from)
+	if most := max(int64(w.maxBytes-w.used), w.batch); most < n-skip {
+		n = alignUp(skip + most)
+	}
+	if w.batch > 0 && w.batch < n-skip {
+		// Of batches of one size as many as fit: the rest would be read again.
+		n = min(n, alignUp(skip+(n-skip)/w.batch*w.batch))
+	}
+	f, err := r.file(&piece{seg: w.g.id})
+	if err != nil {
+		return false, err
+	}
+	if err := readFull(f, dst.Bytes()[:n], from); err != nil {
+		return false, fmt.Errorf("reading [%d, %d): %w", from, from+n, err)
+	}
+	before := w.used
+	more, err = w.cut(j, dst.Bytes()[skip:min(n, w.g.bytes-from)])
+	if taken := w.used - before; taken > 0 {
+		w.parts = append(w.parts, dst.Slice(int(skip), int(skip)+taken))
+	}
+	return more && w.used > before && w.at+int64(w.used) < w.g.bytes, err
 }
 
 func (w *segmentRead) lookUp(s *Store) (err error) {
@@ -134,38 +206,43 @@ func (w *segmentRead) lookUp(s *Store) (err error) {
 	return err
 }
 
-// cut takes whole batches off p as long as they are wanted and verifies each.
-func (w *segmentRead) cut(j *Job, p []byte) error {
+// cut takes whole batches off p as long as they are wanted and verifies each. It
+// answers whether those behind p may be wanted.
+func (w *segmentRead) cut(j *Job, p []byte) (more bool, err error) {
 	next := core.Offset(-1)
+	if w.used > 0 {
+		next = j.Read.Next
+	}
 	for len(p) >= core.BatchHeaderBytes {
 		b, rest, err := core.NextBatch(p)
 		if err != nil {
 			n := batchBytes(p)
 			if n >= core.BatchHeaderBytes && w.at+int64(w.used)+n <= w.g.bytes {
-				return nil // it goes on behind what was read
+				return true, nil // it goes on behind what was read
 			}
-			return damagedAt(w.l.id, "offset %d: %v", j.Read.Next, err)
+			return false, damagedAt(w.l.id, "offset %d: %v", j.Read.Next, err)
 		}
 		if err := w.checkPlace(b, next); err != nil {
-			return err
+			return false, err
 		}
 		if b.BaseOffset() >= w.upTo || w.used+len(b) > w.maxBytes && !(w.minOne && w.used == 0) {
-			return nil
+			return false, nil
 		}
 		if err := w.checkSum(b); err != nil {
-			return err
+			return false, err
 		}
 		w.take(j, b)
 		next, p = j.Read.Next, rest
 	}
-	return nil
+	return true, nil
 }
 
 func (w *segmentRead) take(j *Job, b core.Batch) {
 	w.used += len(b)
 	j.Read.Bytes = w.used
 	j.Read.Next = b.LastOffset() + 1
-	w.end = readHint{j.Read.Next, w.g.id, uint32(w.at + int64(w.used))}
+	w.batch = int64(len(b))
+	w.end = readHint{j.Read.Next, w.g.id, uint32(w.at + int64(w.used)), uint32(len(b))}
 }
 
 // checkPlace compares what the checksum of a batch does not cover, its base
@@ -199,6 +276,7 @@ func (w *segmentRead) checkSum(b core.Batch) error {
 
 // readLarge fetches a first batch that is larger than the buffer.
 func (w *segmentRead) readLarge(r *fileReader, j *Job) error {
+	w.used, w.parts = 0, nil
 	head := make([]byte, core.BatchHeaderBytes)
 	if w.at+int64(len(head)) > w.g.bytes {
 		return damagedAt(w.l.id, "segment %d ends at %d inside a batch", w.g.id, w.at)
@@ -228,18 +306,19 @@ func (w *segmentRead) readLarge(r *fileReader, j *Job) error {
 }
 
 func (w *segmentRead) finish(j *Job) {
+	kept := 0
 	if j.Err == nil && j.Read.Bytes > 0 {
-		if w.end.offset < w.g.nextOffset {
-			w.l.hints.add(w.end)
-		}
+		w.l.hints.add(w.end)
 		if w.large != nil {
 			j.Read.Bufs = []arena.Buf{arena.Foreign(w.large)}
 		} else {
-			j.Read.Bufs = []arena.Buf{w.dst.Slice(0, w.used)}
-			return
+			j.Read.Bufs, kept = w.parts, len(w.parts)
 		}
 	}
-	w.dst.Release()
+	for _, b := range w.dsts[kept:] {
+		b.Release()
+	}
+	w.dsts, w.parts = nil, nil
 }
 
 // batchBytes is what the length field of a batch header says, in all.

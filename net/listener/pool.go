@@ -61,12 +61,24 @@ func (p *pool) work() {
 		}
 		j.job.Run()
 		if catchUp {
-			p.mu.Lock()
-			p.mu.catchingUp--
-			p.mu.Unlock()
-			p.ready.Broadcast() // another catch-up job may go, and a closing pool may be empty
+			p.caughtUp()
 		}
 		j.loop.force(message{kind: msgJobDone, job: j.job})
+	}
+}
+
+// caughtUp makes room for another catch-up job. All are woken only where they are
+// to end: this goroutine itself looks for work next.
+func (p *pool) caughtUp() {
+	p.mu.Lock()
+	p.mu.catchingUp--
+	waiting, closed := len(p.mu.catchUp) > 0, p.mu.closed
+	p.mu.Unlock()
+	switch {
+	case closed:
+		p.ready.Broadcast()
+	case waiting:
+		p.ready.Signal()
 	}
 }
 
