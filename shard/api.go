@@ -322,4 +322,5 @@ type Stats struct {
 	PeerDropped   uint64 // messages of peers that were not taken or not sent
 	RaftWarnings  uint64
 	ReadsStarved  uint64 // found no payload memory
+	ReadsAhead    uint64 // jobs that read history before it was asked for
 }

@@ -40,8 +40,10 @@ type waitRef struct {
 
 // readJob is the owner of a job that reads for a Fetch.
 type readJob struct {
-	w    *fetchWait
-	part int
+	w        *fetchWait
+	part     int
+	maxBytes int
+	minOne   bool
 }
 
 // fetch answers a Fetch, or lets it wait for MinBytes or its deadline.
@@ -156,7 +158,13 @@ func (p *partition) checkEpoch(epoch int32) error {
 // set aside for the job.
 func (s *Shard) readPart(w *fetchWait, i int, p *partition, left int, minOne bool) (int, error) {
 	part := &w.r.Parts[i]
-	res, job, err := s.read(p, part.Offset, p.readable(), max(min(part.MaxBytes, left), 0), minOne)
+	maxBytes := max(min(part.MaxBytes, left), 0)
+	if len(p.aheads) > 0 {
+		if n, ok := s.readAheadPart(&readJob{w, i, maxBytes, minOne}, p); ok {
+			return n, nil
+		}
+	}
+	res, job, err := s.read(p, part.Offset, p.readable(), maxBytes, minOne)
 	if err != nil {
 		return 0, err
 	}
@@ -164,10 +172,10 @@ func (s *Shard) readPart(w *fetchWait, i int, p *partition, left int, minOne boo
 		part.Data = res
 		return res.Bytes, nil
 	}
-	job.Owner = &readJob{w, i}
+	job.Owner = &readJob{w, i, maxBytes, minOne}
 	s.startJob(job)
 	w.jobs++
-	return min(part.MaxBytes, left), nil
+	return maxBytes, nil
 }
 
 // read is Log.Read with eviction when the arena is full. A read of history is
@@ -179,7 +187,7 @@ func (s *Shard) read(p *partition, from, upTo core.Offset, maxBytes int, minOne 
 	}
 	res, job, err := p.log.Read(s.opts.Arena, from, upTo, maxBytes, minOne)
 	if errors.Is(err, arena.ErrFull) {
-		if !s.opts.Logs.Evict(max(maxBytes, arena.ChunkBytes)) {
+		if !s.makeRoom(max(min(maxBytes, raftlog.ReadJobBytesMax), arena.ChunkBytes)) {
 			s.stats.ReadsStarved++
 			return res, nil, errNoRoom
 		}
@@ -201,9 +209,17 @@ func (s *Shard) onReadJob(o *readJob, job *raftlog.Job) {
 		part.Err = jobErr(job.Err)
 	} else {
 		part.Data = job.Read
+		if job.GoesOn && job.Read.Bytes > 0 {
+			s.startAhead(s.partitions[part.Partition], job.Read.Next)
+		}
 	}
-	if o.w.jobs--; o.w.jobs == 0 {
-		s.answerFetch(o.w)
+	s.readJobDone(o.w)
+}
+
+// readJobDone answers a Fetch with the last of its reads.
+func (s *Shard) readJobDone(w *fetchWait) {
+	if w.jobs--; w.jobs == 0 {
+		s.answerFetch(w)
 	}
 }
 

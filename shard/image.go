@@ -142,6 +142,7 @@ func (s *Shard) remove(p *partition) {
 	err := fmt.Errorf("%w: %s was deleted", core.ErrUnknownPartition, p.name())
 	s.wakeAll(p)
 	s.abandon(p, err)
+	s.dropAheads(p)
 	p.gone = true
 	delete(s.partitions, p.id)
 	i, _ := slices.BinarySearchFunc(s.order, p.id, func(p *partition, id core.PartitionID) int { return cmp.Compare(p.id, id) })

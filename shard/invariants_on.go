@@ -63,9 +63,31 @@ func (s *Shard) checkShard() {
 	if bytes != s.inflightBytes || leaders != s.leaders {
 		panic(fmt.Sprintf("BUG: %d bytes in flight, counted %d; %d leaders, counted %d", bytes, s.inflightBytes, leaders, s.leaders))
 	}
+	s.checkAheads()
 	for i := range s.timers.heap {
 		if t := s.timers.heap[i].t; int(t.pos) != i+1 || i > 0 && s.timers.less(i, (i-1)/2) {
 			panic(fmt.Sprintf("BUG: the timer heap is out of order at %d", i))
 		}
+	}
+}
+
+// checkAheads asserts what must hold of what was read ahead.
+func (s *Shard) checkAheads() {
+	bytes, listed := 0, 0
+	for _, p := range s.order {
+		listed += len(p.aheads)
+	}
+	for _, a := range s.aheads {
+		n := 0
+		for _, b := range a.ready {
+			n += b.Len()
+		}
+		if n != a.bytes || a.gone || len(a.ready) == 0 && a.job == nil || a.waiter != nil && a.job == nil {
+			panic(fmt.Sprintf("BUG: %s: read ahead at %d: %d bytes, counted %d, gone %v, job %v", a.p.name(), a.from, n, a.bytes, a.gone, a.job != nil))
+		}
+		bytes += n
+	}
+	if listed != len(s.aheads) || bytes > s.aheadBytes || s.aheadBytes > int(s.opts.Arena.LimitBytes()/aheadArenaShare)+2*raftlog.ReadJobBytesMax {
+		panic(fmt.Sprintf("BUG: %d of %d streams read ahead are listed; %d bytes, counted %d", len(s.aheads), listed, bytes, s.aheadBytes))
 	}
 }

@@ -43,6 +43,8 @@ func (s *Shard) onJobDone(j *raftlog.Job) {
 		s.timers.set(&s.maintainTimer, maintainTask{}, s.now)
 	case *readJob:
 		s.onReadJob(o, j)
+	case *readAhead:
+		s.onAheadJob(o, j)
 	case *timeQuery:
 		s.onTimeJob(o, j)
 	case *host:

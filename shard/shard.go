@@ -36,6 +36,8 @@ type Shard struct {
 	awaitDirty   bool
 	fetchWaiters int
 	parked       []*fetchWait
+	aheads       []*readAhead
+	aheadBytes   int // ready or reserved, of all
 
 	jobsInflight int
 	jobsQueued   []*raftlog.Job

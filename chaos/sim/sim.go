@@ -255,6 +255,9 @@ func (s *Sim) ended() {
 	n := s.node
 	n.dead = true
 	s.stats.Crashes++
+	for _, p := range n.shards {
+		s.stats.ReadsAhead += int(p.sh.Stats().ReadsAhead)
+	}
 	if s.undecidable() {
 		s.endUndecided("one of the journal's last writes went astray before a crash")
 		return

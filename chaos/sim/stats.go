@@ -17,6 +17,7 @@ type Stats struct {
 	Sent, Acked, Refused, Retried, Lost     int // records sent, acknowledged; batches refused, retried, given up
 	Polls, Records, OutOfRange              int
 	Timeouts, Evictions, ArenaFull          int
+	ReadsAhead                              int // of processes that ended
 	Commits, Jobs, JobErrors, PrepareErrors int
 	SpaceLow, Stalls, SlowCommits           int
 	ConnsLost                               int

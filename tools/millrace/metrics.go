@@ -92,6 +92,7 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 			set("millrace_shard_inflight_bytes", float64(s.InflightBytes))
 			set("millrace_shard_fetch_waiters", float64(s.FetchWaiters))
 			set("millrace_shard_reads_starved_total", float64(s.ReadsStarved))
+			set("millrace_shard_reads_ahead_total", float64(s.ReadsAhead))
 		}
 	}
 	r := b.srv.Refused()
