@@ -54,17 +54,24 @@ func (l *Log) findMeta(o core.Offset) (core.Index, bool) {
 
 func (l *Log) readMemory(i core.Index, from, upTo core.Offset, maxBytes int, minOne bool) ReadResult {
 	r := ReadResult{Next: from}
-	for ; i <= l.last; i++ {
-		m := l.meta(i)
+	end, batches := i, 0
+	for ; end <= l.last; end++ {
+		m := l.meta(end)
 		if !m.isBatch() {
 			continue
 		}
 		if m.baseOffset >= upTo || r.Bytes+int(m.length) > maxBytes && !(minOne && r.Bytes == 0) {
 			break
 		}
-		r.Bufs = append(r.Bufs, l.bufs.at(int(i-l.bufBase)).Retain())
 		r.Bytes += int(m.length)
 		r.Next = m.nextOffset()
+		batches++
+	}
+	r.Bufs = make([]arena.Buf, 0, batches)
+	for ; len(r.Bufs) < batches; i++ {
+		if l.meta(i).isBatch() {
+			r.Bufs = append(r.Bufs, l.bufs.at(int(i-l.bufBase)).Retain())
+		}
 	}
 	return r
 }

@@ -28,6 +28,7 @@ type LogSet struct {
 	now       core.Tick // of the last Maintain
 	scannedAt core.Tick
 	freeTurns []*Turn
+	nothing   Turn
 	failed    error
 
 	// Atomic; read by the journal.
@@ -120,8 +121,13 @@ func (s *LogSet) markDue(l *Log) {
 	}
 }
 
-// Collect moves what is pending in dirty logs into a turn.
+// Collect moves what is pending in dirty logs into a turn; an empty one is good
+// until the next call.
 func (s *LogSet) Collect() *Turn {
+	if len(s.dirty) == 0 {
+		s.nothing = Turn{Shard: s.shard}
+		return &s.nothing
+	}
 	s.seq++
 	t := s.newTurn()
 	t.Shard, t.Seq = s.shard, s.seq

@@ -195,7 +195,8 @@ type Fetch struct {
 	Have   int
 	AtOnce bool
 
-	wait *fetchWait
+	wait *fetchWait // nil, or own
+	own  fetchWait
 }
 
 // FetchPart is one partition of a Fetch.

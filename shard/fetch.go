@@ -48,7 +48,8 @@ type readJob struct {
 
 // fetch answers a Fetch, or lets it wait for MinBytes or its deadline.
 func (s *Shard) fetch(r *Fetch) {
-	r.wait = &fetchWait{r: r}
+	r.own = fetchWait{r: r, pos: r.own.pos} // nothing names that of an earlier round any more
+	r.wait = &r.own
 	s.tryFetch(r.wait, s.stopping)
 }
 

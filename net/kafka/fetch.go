@@ -43,6 +43,17 @@ type fetch struct {
 	minBytes int
 	deadline core.Tick
 	met      bool // the shard that ended the round has its share
+
+	answer fetchReply
+	// one is the room for what most requests need: one partition of one shard.
+	one struct {
+		item  [1]fetchItem
+		told  [1]*fetchItem
+		asked [1]askedShard
+		place [1]int
+		ask   shard.Fetch
+		part  [1]shard.FetchPart
+	}
 }
 
 // fetchItem is one partition of the answer, in order.
@@ -102,7 +113,10 @@ func serveFetch(r *Request) {
 // route asks the shards.
 func (f *fetch) route() {
 	r, im := f.r, f.r.Image()
-	f.items = make([]fetchItem, len(f.session.wants))
+	f.items = f.one.item[:]
+	if n := len(f.session.wants); n != 1 {
+		f.items = make([]fetchItem, n)
+	}
 	maxBytes := min(f.req.MaxBytes, r.Options().FetchMaxBytes)
 	for i, w := range f.session.wants {
 		it := &f.items[i]
@@ -185,7 +199,20 @@ func (f *fetch) ask(id core.ShardID) int {
 			return i
 		}
 	}
-	f.asked = append(f.asked, askedShard{id: id, q: new(shard.Fetch)})
+	a := askedShard{id: id}
+	switch n := len(f.items); {
+	case len(f.asked) > 0:
+		a.q = new(shard.Fetch)
+	case n == 1:
+		f.asked = f.one.asked[:0]
+		a.q, a.items = &f.one.ask, f.one.place[:0]
+		a.q.Parts = f.one.part[:0]
+	default:
+		f.asked = f.one.asked[:0]
+		a.q, a.items = &f.one.ask, make([]int, 0, n)
+		a.q.Parts = make([]shard.FetchPart, 0, n)
+	}
+	f.asked = append(f.asked, a)
 	return len(f.asked) - 1
 }
 

@@ -23,7 +23,8 @@ type fetchReply struct {
 func (f *fetch) encode() Reply {
 	r := f.r
 	flexible := r.Version >= fetchFlexible
-	e := &fetchReply{room: int(max(min(f.req.MaxBytes, r.Options().FetchMaxBytes), 0))}
+	e := &f.answer
+	e.room = int(max(min(f.req.MaxBytes, r.Options().FetchMaxBytes), 0))
 	e.flexible = flexible
 	e.b = appendReplyHeader(make([]byte, 0, 128+64*len(f.items)), r.CorrelationID, flexible)
 	e.int32(0) // throttle
@@ -32,6 +33,7 @@ func (f *fetch) encode() Reply {
 		e.int32(f.session.id)
 	}
 	told := f.told(e)
+	e.makeRoom(f, told)
 	e.length(countTopics(told))
 	leaders := false
 	for begin := 0; begin < len(told); {
@@ -63,7 +65,10 @@ func (f *fetch) encode() Reply {
 // told lists the items that go into the answer and fits their records into the
 // maximum.
 func (f *fetch) told(e *fetchReply) []*fetchItem {
-	told := make([]*fetchItem, 0, len(f.items))
+	told := f.one.told[:0]
+	if len(f.items) != 1 {
+		told = make([]*fetchItem, 0, len(f.items))
+	}
 	for i := range f.items {
 		it := &f.items[i]
 		res := f.result(it)
@@ -146,6 +151,26 @@ func (f *fetch) encodePart(e *fetchReply, it *fetchItem) (leader bool) {
 		e.leaderTag(1, int32(res.Leader), int32(res.LeaderEpoch))
 	}
 	return leader
+}
+
+// makeRoom makes the lists of pieces and buffers as long as they will be. Where
+// all records are one partition's, its own list of buffers serves.
+func (e *fetchReply) makeRoom(f *fetch, told []*fetchItem) {
+	bufs, parts := 0, 0
+	for _, it := range told {
+		res := f.result(it)
+		if res == nil || len(res.Data.Bufs) == 0 {
+			continue
+		}
+		if parts++; parts == 1 {
+			e.bufs = res.Data.Bufs[:0]
+		}
+		bufs += len(res.Data.Bufs)
+	}
+	if parts > 1 {
+		e.bufs = make([]arena.Buf, 0, bufs)
+	}
+	e.pieces = make([][]byte, 0, 1+parts+bufs) // before, between and behind the records
 }
 
 // records ends the piece being built and adds the records after it.
