@@ -96,11 +96,28 @@ func (s *Sim) breakDisk() {
 // very tail cannot be told from a write that was torn by the crash.
 func (s *Sim) noteWrite(name string, off, n int64) {
 	if !strings.Contains(name, "journal") {
+		if s.commits {
+			s.stats.DirectWrites++
+		}
 		return
 	}
 	s.tail = append(s.tail, written{name, off, off + n})
 	if len(s.tail) > tailWrites {
 		s.tail = slices.Delete(s.tail, 0, len(s.tail)-tailWrites)
+	}
+}
+
+// segmentSuffix ends the name of a segment's file.
+const segmentSuffix = ".log"
+
+// noteFault counts who is hit: the journal, or what the committer writes straight
+// to a segment.
+func (s *Sim) noteFault(name string) {
+	switch {
+	case strings.Contains(name, "journal"):
+		s.stats.JournalFaults++
+	case s.commits && strings.HasSuffix(name, segmentSuffix):
+		s.stats.DirectFaults++
 	}
 }
 
@@ -158,7 +175,7 @@ const segmentFlipsMax = 8
 func (s *Sim) flip() {
 	files := s.disk.Files()
 	if len(s.flips) > 0 || s.chance(0.5) {
-		files = slices.DeleteFunc(files, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+		files = slices.DeleteFunc(files, func(name string) bool { return !strings.HasSuffix(name, segmentSuffix) })
 	}
 	if len(s.flips) >= segmentFlipsMax {
 		return

@@ -63,7 +63,7 @@ func (n *node) process(what string, f func()) {
 		case nil:
 		case *vdisk.PowerCut:
 			n.s.trace("%s: %v", what, p)
-			n.s.cutWithin()
+			n.s.cutWithin(p)
 		default:
 			text := fmt.Sprint(p)
 			if strings.HasPrefix(text, "FATAL") && n.s.p.kind >= KindEIO {
@@ -271,7 +271,9 @@ func (n *node) commitSoon() {
 	}
 	n.journalBusy = true
 	n.after(n.s.commitDelay(), "journal", func() {
+		n.s.commits = true
 		turns := n.store.Journal().Commit()
+		n.s.commits = false
 		n.watchFailure()
 		n.s.stats.Commits++
 		took := core.Tick(n.s.disk.TakeLatency()) * 1000

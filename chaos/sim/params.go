@@ -77,7 +77,7 @@ func (s *Sim) drawParams() params {
 		journalFile:  pick(64, 128, 256) << 10,
 		journalSpare: 1 + r.IntN(2),
 		journalMax:   int(pick(3, 4, 8, 16)),
-		directBytes:  int(pick(16, 30, 64)) << 10,
+		directBytes:  int(pick(6, 16, 30, 64)) << 10,
 		segmentBytes: pick(24, 64, 200) << 10,
 		segmentMs:    pick(2000, 8000, 3600_000),
 		flushBytes:   pick(8, 32, 100) << 10,

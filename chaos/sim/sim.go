@@ -6,6 +6,7 @@ import (
 	"hash"
 	"io"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -64,6 +65,7 @@ type Sim struct {
 
 	over     bool // nothing more can be judged
 	ending   bool // the busy phase is over: no more faults
+	commits  bool // the journal's committer is at work
 	cured    bool // a process has started since the disk has become good
 	flips    []flip
 	tail     []written // the journal's last writes
@@ -99,6 +101,7 @@ func Run(seed uint64, o Options) *Result {
 	}
 	s.disk.OnWrite = s.noteWrite
 	s.disk.OnMisdirect = s.noteMisdirected
+	s.disk.OnFault = s.noteFault
 	s.calmDisk()
 	s.play()
 	r := &Result{Seed: seed, Params: s.p.String(), Kind: s.p.kind, Err: s.failure}
@@ -240,7 +243,11 @@ func (s *Sim) kill() {
 // cutWithin ends the process between two operations of the disk: a power cut, or
 // a kill -9, after which what was written and not synced is still found, and lost
 // by a later power cut.
-func (s *Sim) cutWithin() {
+func (s *Sim) cutWithin(p *vdisk.PowerCut) {
+	if s.commits && strings.Contains(p.Op, segmentSuffix) {
+		s.stats.DirectCuts++
+	}
+	s.commits = false
 	if s.chance(0.3) {
 		s.stats.KillsWithin++
 		s.kill()

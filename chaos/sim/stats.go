@@ -21,6 +21,8 @@ type Stats struct {
 	Commits, Jobs, JobErrors, PrepareErrors int
 	SpaceLow, Stalls, SlowCommits           int
 	ConnsLost                               int
+	DirectWrites, DirectCuts, DirectFaults  int // of the committer, straight to segments
+	JournalFaults                           int
 	TopicsMade, TopicsDeleted, TopicsGrown  int
 	ConfigsSet, RecordsDeleted, Described   int
 	Joins, Rebalances, OffsetCommits        int

@@ -17,8 +17,8 @@ type row struct {
 	seeds uint64
 }
 
-// table has every mutant. The seeds allowed are about three times what was needed
-// when the row was written; a change of the simulator moves that.
+// table has every mutant. The seeds allowed are about three times the most that was
+// needed in several runs: each change of the simulator draws other histories.
 var table = []row{
 	{mutant.AckBeforeSync, node, 10},
 	{mutant.SyncRetried, log, 600},

@@ -45,7 +45,10 @@ type Stats struct {
 // PowerCut is what an operation panics with when the disk has reached the point
 // set by CutAt. The owner of the process recovers it, drops all volatile state
 // and calls Crash.
-type PowerCut struct{ Point int }
+type PowerCut struct {
+	Point int
+	Op    string // that was not begun
+}
 
 func (p *PowerCut) Error() string { return fmt.Sprintf("power cut at point %d", p.Point) }
 
@@ -60,7 +63,9 @@ type Disk struct {
 	// OnWrite, when set, is told of every write before it happens.
 	// OnMisdirect is told of a write of n bytes for off that went to another place.
 	OnMisdirect func(name string, off, to, n int64)
-	OnWrite     func(name string, off, n int64)
+	// OnFault is told of every operation on a file that fails or goes astray.
+	OnFault func(name string)
+	OnWrite func(name string, off, n int64)
 
 	root    *tree
 	durable *tree
@@ -198,7 +203,7 @@ func (d *Disk) spend(us int64) {
 func (d *Disk) step(format string, args ...any) {
 	d.point++
 	if d.cutAt != 0 && d.point >= d.cutAt {
-		cut := &PowerCut{Point: d.point}
+		cut := &PowerCut{Point: d.point, Op: fmt.Sprintf(format, args...)}
 		d.cutAt = 0
 		panic(cut)
 	}

@@ -197,6 +197,12 @@ func (f *file) aligned(op string, p []byte, off int64) {
 	}
 }
 
+func (d *Disk) fault(name string) {
+	if d.OnFault != nil {
+		d.OnFault(name)
+	}
+}
+
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	d := f.disk()
 	f.aligned("read", p, off)
@@ -204,6 +210,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	d.spend(d.Faults.WriteUs)
 	if d.roll(d.Faults.ReadEIO) {
 		d.Stats.EIO++
+		d.fault(f.name)
 		return 0, pathErr("read", f.name, syscall.EIO)
 	}
 	if off >= f.ino.size() {
@@ -227,6 +234,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	d.spend(d.Faults.WriteUs)
 	if d.roll(d.Faults.WriteEIO) {
 		d.Stats.EIO++
+		d.fault(f.name)
 		// Some of it may have been written.
 		part := int64(d.opts.Rand.IntN(len(p)/d.opts.SectorBytes+1)) * int64(d.opts.SectorBytes)
 		if off+part <= f.ino.size() {
@@ -236,10 +244,12 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	}
 	if grow := off + int64(len(p)) - f.ino.allocated(); grow > 0 && d.opts.CapacityBytes > 0 && d.Used()+grow > d.opts.CapacityBytes {
 		d.Stats.NoSpace++
+		d.fault(f.name)
 		return 0, pathErr("write", f.name, raftlog.ErrNoSpace)
 	}
 	if d.roll(d.Faults.Misdirect) && f.ino.size() > int64(len(p)) {
 		d.Stats.Misdirected++
+		d.fault(f.name)
 		blocks := (f.ino.size() - int64(len(p))) / raftlog.BlockBytes
 		to := d.opts.Rand.Int64N(blocks+1) * raftlog.BlockBytes
 		if d.OnMisdirect != nil {
@@ -260,6 +270,7 @@ func (f *file) Sync() error {
 	d.spend(d.Faults.SyncUs)
 	if d.roll(d.Faults.SyncEIO) {
 		d.Stats.EIO++
+		d.fault(f.name)
 		f.ino.dropDirty()
 		return pathErr("sync", f.name, syscall.EIO)
 	}
