@@ -62,6 +62,7 @@ mutants: build
 
 compat: build
 	go run ./tools/compat
+	go run ./tools/compat/kafkatools --bin bin/millrace
 
 diff: build
 	go run ./tools/compat/diff --seeds $(SEQUENCES) --from $(FROM)
