@@ -27,10 +27,15 @@ func groupsCell(t *trial) {
 	describe := func(args ...string) result {
 		return t.run(groupTool, append([]string{"--describe", "--group", group}, args...)...)
 	}
-	t.eventually("two members with a partition each", func() bool {
-		rows := t.table(describe("--members"), "GROUP")
-		return len(rows) == 2 && rows[0]["#PARTITIONS"] == "1" && rows[1]["#PARTITIONS"] == "1"
+	t.eventually("two members in "+group, func() bool {
+		g, err := t.adm.DescribeGroups(t.ctx, group)
+		t.must(err)
+		return g[group].State == "Stable" && len(g[group].Members) == 2
 	})
+	shown := t.table(describe("--members"), "GROUP")
+	if len(shown) != 2 || shown[0]["#PARTITIONS"] != "1" || shown[1]["#PARTITIONS"] != "1" {
+		t.failf("--members shows %v", shown)
+	}
 	t.says(describe("--members", "--verbose"), 0, "CURRENT-ASSIGNMENT", topic+":?\\(?0", topic+":?\\(?1")
 	t.says(describe("--state"), 0, group+" [\\w.:-]+ \\(1\\) range Stable 2$")
 	rows := t.table(describe(), "GROUP")

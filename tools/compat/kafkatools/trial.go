@@ -170,11 +170,11 @@ func (t *trial) topic(name string, partitions, count int, base time.Time) string
 	return name
 }
 
-// eventually gives what a tool shows ten seconds to become right.
+// eventually gives something half a minute to become right.
 func (t *trial) eventually(what string, right func() bool) {
-	for end := time.Now().Add(10 * time.Second); !right(); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !right(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.failf("%s not within 10 s", what)
+			t.failf("%s not within 30 s", what)
 		}
 	}
 }
