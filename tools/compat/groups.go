@@ -212,9 +212,13 @@ func groupStatic(t *trial) {
 	}
 	held := two.assigned()
 	before, _ := one.assignments()
-	for _, end := range []func(){func() { t.quit(two) }, func() { t.kill(1) }} {
-		end()
-		two = t.join(1, "static=b session=20000")
+	t.ready(2) // its session would pass while a runtime starts
+	for _, turn := range []struct {
+		end       func()
+		successor int
+	}{{func() { t.quit(two) }, 1}, {func() { t.kill(1) }, 2}} {
+		turn.end()
+		two = t.join(turn.successor, "static=b session=20000")
 		t.settle(groupPartitions, "", one, two)
 		if t.err == nil && !slices.Equal(two.assigned(), held) {
 			t.fail("the static member came back to %v, had %v", two.assigned(), held)

@@ -80,6 +80,19 @@ func (t *trial) start(brokers string) *driver {
 	return d
 }
 
+// ready starts driver number i and waits until it answers anything, an error for
+// a command that there is not too.
+func (t *trial) ready(i int) {
+	d := t.driver(i)
+	if t.err != nil {
+		return
+	}
+	var r *refusal
+	if _, err := d.do(t.ctx, "ready"); !errors.As(err, &r) {
+		t.check(err, "start the driver")
+	}
+}
+
 // kill ends driver number i, a member, without a warning.
 func (t *trial) kill(i int) {
 	if t.err == nil {
