@@ -52,16 +52,32 @@ func restart(t *trial) {
 			t.fail("the client sees %d partitions, want %d", n, partitions)
 		}
 	}
-	for _, m := range []*driver{one, two} {
-		t.do(m, "commit")
-	}
-	if t.err == nil {
-		end, err := t.s.ends(t.ctx, t.topic)
-		t.check(err, "list end offsets")
-		t.committed(end)
-	}
+	t.commitAll(one, two)
 	t.quit(two)
 	t.quit(one)
+}
+
+// commitAll commits until all of the topic is. Members that a late rebalance took
+// back to the last commit are handed their records once more first.
+func (t *trial) commitAll(members ...*driver) {
+	if t.err != nil {
+		return
+	}
+	end, err := t.s.ends(t.ctx, t.topic)
+	t.check(err, "list end offsets")
+	sum := int64(-1)
+	t.await(30*time.Second, func() bool {
+		for _, m := range members {
+			t.do(m, "commit")
+		}
+		if t.err != nil {
+			return false
+		}
+		var err error
+		sum, err = t.s.committed(t.ctx, t.group, t.topic)
+		t.check(err, "fetch the committed offsets")
+		return sum == end
+	}, func() string { return fmt.Sprintf("committed offsets add up to %d, want %d", sum, end) })
 }
 
 // barrier lets all drivers that wait for a restart see the same one.
