@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"millrace/core"
 )
@@ -49,11 +50,16 @@ type LogConfig struct {
 // SegmentBytesMax bounds SegmentBytes; positions in a segment have 32 bits.
 const SegmentBytesMax = 1<<31 - 1
 
-// defaultLogConfig holds until the owner calls SetConfig: nothing is deleted.
+// defaultLogConfig holds until the owner calls SetConfig: nothing is deleted, and
+// nothing flushed for its size, so that a start is not held up by what a crash
+// left in the journal.
 var defaultLogConfig = LogConfig{
 	SegmentBytes: 1 << 30, SegmentMs: 7 * 24 * 3600 * 1000,
-	RetentionBytes: -1, RetentionMs: -1, FlushBytesMax: 8 << 20,
+	RetentionBytes: -1, RetentionMs: -1, FlushBytesMax: math.MaxInt64,
 }
+
+// defaultFlushBytes is for a LogConfig that does not say.
+const defaultFlushBytes = 8 << 20
 
 // normalise puts bounds on what a topic may ask.
 func (c LogConfig) normalise() LogConfig {
@@ -64,7 +70,7 @@ func (c LogConfig) normalise() LogConfig {
 		c.SegmentMs = defaultLogConfig.SegmentMs
 	}
 	if c.FlushBytesMax <= 0 {
-		c.FlushBytesMax = defaultLogConfig.FlushBytesMax
+		c.FlushBytesMax = defaultFlushBytes
 	}
 	return c
 }

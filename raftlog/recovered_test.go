@@ -146,3 +146,36 @@ func TestReplacedDirectBytesAreNotOverwritten(t *testing.T) {
 		}
 	}
 }
+
+// TestAStartFlushesNothingForItsSizeBeforeTheSettingsAreKnown: what a crash left in
+// the journal would be flushed all at once, while the node is to get ready.
+func TestAStartFlushesNothingForItsSizeBeforeTheSettingsAreKnown(t *testing.T) {
+	fs := newMemFS(t)
+	ts := openStore(t, fs, Options{})
+	l, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		ts.batch(l, 1, 3, 1<<20)
+		commitAll(l)
+		ts.commit()
+	}
+	ts.close()
+	ts = openStore(t, fs, Options{})
+	defer ts.close()
+	l = ts.set.Get(20)
+	commitAll(l)
+	if jobs, _ := ts.set.Maintain(core.Second, 10, nil); len(jobs) != 0 {
+		t.Errorf("%d jobs before the settings are known", len(jobs))
+	}
+	l.SetConfig(LogConfig{FlushBytesMax: 1 << 20})
+	jobs, _ := ts.set.Maintain(2*core.Second, 10, nil)
+	if len(jobs) != 1 {
+		t.Errorf("%d jobs with the settings, want the flush", len(jobs))
+	}
+	for _, j := range jobs {
+		j.Run()
+		j.Finish()
+	}
+}
