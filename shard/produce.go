@@ -182,6 +182,9 @@ func decode(p []byte) (core.Batch, error) {
 
 // validate checks what a client sent, in Kafka's order. It changes nothing.
 func (s *Shard) validate(p *partition, b core.Batch, r *Produce) error {
+	if o := b.BaseOffset(); o != 0 {
+		return fmt.Errorf("%w: base offset %d, clients send 0", core.ErrInvalidRecord, o)
+	}
 	if len(b) > int(p.cfg.MaxMessageBytes) {
 		return tooLarge(len(b), p)
 	}
@@ -189,8 +192,6 @@ func (s *Shard) validate(p *partition, b core.Batch, r *Produce) error {
 		return err
 	}
 	switch {
-	case b.BaseOffset() != 0:
-		return fmt.Errorf("%w: base offset %d, clients send 0", core.ErrInvalidRecord, b.BaseOffset())
 	case b.Count() < 1 || b.LastOffsetDelta() != b.Count()-1:
 		return fmt.Errorf("%w: %d records with a last offset delta of %d", core.ErrInvalidRecord, b.Count(), b.LastOffsetDelta())
 	case b.Codec() > maxCodec:

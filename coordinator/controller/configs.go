@@ -30,7 +30,8 @@ func findResource(ch *change, kind kmsg.ConfigResourceType, name string) (resour
 	switch kind {
 	case kmsg.ConfigResourceTypeTopic:
 		if name == "" {
-			return resource{}, refuse(kerr.InvalidRequest, "Default topic resources are not allowed.")
+			no := refuse(kerr.InvalidRequest, "Default topic resources are not allowed.")
+			return resource{kind: resourceTopic, missing: true, badName: no}, nil
 		}
 		t := im.Topic(name)
 		if t == nil {

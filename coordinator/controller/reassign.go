@@ -15,7 +15,8 @@ import (
 // the checks is what is so already, and a move is never under way.
 func alterPartitionReassignments(ch *change, req *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
-	resp.AllowReplicationFactorChange = req.AllowReplicationFactorChange
+	resp.AllowReplicationFactorChange = true // whatever was asked for, as in Kafka
+	resp.ErrorMessage = new(string)
 	for i := range req.Topics {
 		in := &req.Topics[i]
 		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()

@@ -23,8 +23,15 @@ func (c *Controller) deleteTopics(ch *change, req *kmsg.DeleteTopicsRequest) kms
 		}
 	}
 	named, answered := make(map[string]int), make(map[string]bool)
+	ways := make(map[core.TopicID]map[bool]bool) // by what a topic is named: its name or its ID
 	for _, t := range topics {
 		named[topicKey(t)]++
+		if found := topicNamed(ch.image(), t); found != nil {
+			if ways[found.ID] == nil {
+				ways[found.ID] = make(map[bool]bool)
+			}
+			ways[found.ID][t.Topic != nil] = true
+		}
 	}
 	for _, t := range topics {
 		out := kmsg.NewDeleteTopicsResponseTopic()
@@ -56,7 +63,15 @@ func (c *Controller) deleteTopics(ch *change, req *kmsg.DeleteTopicsRequest) kms
 		}
 		if found != nil {
 			out.Topic, out.TopicID = &found.Name, found.ID
-			no = c.deleteTopic(ch, found)
+			if len(ways[found.ID]) > 1 {
+				if answered[found.Name] {
+					continue
+				}
+				answered[found.Name] = true
+				no = refuse(kerr.InvalidRequest, "The provided topic name maps to an ID that was already supplied.")
+			} else {
+				no = c.deleteTopic(ch, found)
+			}
 		}
 		if no != nil {
 			out.ErrorCode, out.ErrorMessage = no.code, &no.text
@@ -64,6 +79,17 @@ func (c *Controller) deleteTopics(ch *change, req *kmsg.DeleteTopicsRequest) kms
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp
+}
+
+// topicNamed finds the topic that a request names in one way, not in both.
+func topicNamed(im *meta.Image, t kmsg.DeleteTopicsRequestTopic) *meta.Topic {
+	switch byID := t.TopicID != (core.TopicID{}); {
+	case t.Topic != nil && !byID:
+		return im.Topic(*t.Topic)
+	case t.Topic == nil && byID:
+		return im.TopicByID(t.TopicID)
+	}
+	return nil
 }
 
 // topicKey tells the topics of a request apart: no name has a zero byte.

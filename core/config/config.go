@@ -173,6 +173,7 @@ type Entry struct {
 	// Value is the effective value; Set is false where there is none.
 	Value  string
 	Set    bool
+	Given  string // the text that was set, where it is the topic's own
 	Origin Origin
 	// Synonyms are all places that supply a value, the strongest first.
 	Synonyms []Synonym
@@ -195,9 +196,13 @@ func (c *Config) DescribeTopic(own map[string]string) []Entry {
 		if n := len(e.Synonyms); len(s.From) == 0 {
 			e.Synonyms = e.Synonyms[:n-1] // no broker setting supplies the default
 		}
-		if e.Origin == FromTopic {
+		switch {
+		case e.Origin == FromTopic:
+			e.Given = e.Value
 			e.Value = s.shown(e.Value)
 			e.Synonyms[0].Value = e.Value
+		case e.Origin == FromDefault && len(e.Synonyms) > 0 && e.Synonyms[0].Name != s.From[0].Name:
+			e.Synonyms = nil // a default in another unit is not shown
 		}
 		out = append(out, e)
 	}

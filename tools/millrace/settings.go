@@ -108,6 +108,9 @@ func (l *live) topicEntries(im *meta.Image, t *meta.Topic) []controller.ConfigEn
 		c := controller.ConfigEntry{Name: e.Setting.Name, Source: int8(e.Origin), Sensitive: e.Setting.Sensitive}
 		if e.Set && !e.Setting.Sensitive {
 			c.Value = &e.Value
+			if e.Origin == config.FromTopic {
+				c.Value = &e.Given // as it was sent, in Kafka too
+			}
 		}
 		out = append(out, c)
 	}

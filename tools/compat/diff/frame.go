@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -63,7 +64,7 @@ func (m Mutation) String() string {
 // placeholders filled, and prefix takes the place of prefixToken.
 func encodeFrame(st *Step, req kmsg.Request, correlation int32, prefix string) []byte {
 	key, version, flexible := req.Key(), req.GetVersion(), req.IsFlexible()
-	client := []byte(fmt.Sprintf("c%d", st.Conn))
+	client := []byte(cmp.Or(st.Client, fmt.Sprintf("c%d", st.Conn)))
 	clientLen := int16(len(client))
 	var headerTags []byte
 	length := int64(math.MinInt64)

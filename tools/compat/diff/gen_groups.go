@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -9,6 +10,7 @@ import (
 // genMember is a member as far as the generator knows.
 type genMember struct {
 	group      string
+	client     string
 	conn       int
 	step       int // the JoinGroup whose answer has its id
 	instance   *string
@@ -94,7 +96,7 @@ var subscription = func() []byte {
 // have yet to come back, so that their answers come later. From version 4 on it
 // takes two requests.
 func (g *gen) joinNew() {
-	m := &genMember{group: g.group(), generation: 1}
+	m := &genMember{group: g.group(), generation: 1, client: fmt.Sprintf("m%d", len(g.members))}
 	others := g.alive(m.group)
 	if len(others) >= connsMax-1 {
 		return
@@ -108,12 +110,13 @@ func (g *gen) joinNew() {
 	req.InstanceID = m.instance
 	m.step = g.nextID()
 	if req.Version >= 4 && (m.instance == nil || req.Version < 5) {
-		g.addAs(req, m.conn) // MEMBER_ID_REQUIRED
+		g.addAs(req, m.conn).Client = m.client // MEMBER_ID_REQUIRED
 		second := copyRequest(req).(*kmsg.JoinGroupRequest)
 		second.MemberID = memberOf(m.step)
 		req = second
 	}
 	st := g.addAs(req, m.conn)
+	st.Client = m.client
 	m.step = st.ID
 	if second := st.ID - 1; second >= 0 && req.MemberID == memberOf(second) {
 		m.step = second
@@ -174,7 +177,9 @@ func (g *gen) rejoinStep(m *genMember) *Step {
 	req := g.newJoin(m.group)
 	req.Version = g.version(kmsg.JoinGroup)
 	req.MemberID, req.InstanceID = memberOf(m.step), m.instance
-	return g.addAs(req, m.conn)
+	st := g.addAs(req, m.conn)
+	st.Client = m.client
+	return st
 }
 
 func (g *gen) generation(m *genMember) int32 {

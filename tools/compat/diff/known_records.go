@@ -68,7 +68,14 @@ func knownOfRecords() []known {
 					return unknown || !whole || len(all) > 1
 				})
 			}, diverges: true,
-			because: "Bytes after the one batch of a partition and another format than 2",
+			because: "Bytes after the one batch of a partition, another format than 2",
+		},
+		{
+			name: "Produce: which compressed records are to blame", keys: produce, field: "Topics.Partitions.ErrorRecords",
+			when: func(c *knownCase) bool {
+				return c.Millrace == absent && hasBatch(c, func(rb *kmsg.RecordBatch) bool { return rb.Attributes&7 != 0 })
+			},
+			because: "nothing that is produced is ever decompressed",
 		},
 		{
 			name: "Produce: null records", keys: produce,
@@ -114,12 +121,8 @@ func knownOfRecords() []known {
 		},
 		{
 			name: "Fetch with a negative limit", keys: []kmsg.Key{kmsg.Fetch}, diverges: true,
-			when: func(c *knownCase) bool {
-				r := c.step.Req.(*kmsg.FetchRequest)
-				return r.MaxBytes < 0 || slices.ContainsFunc(r.Topics, func(t kmsg.FetchRequestTopic) bool {
-					return slices.ContainsFunc(t.Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.PartitionMaxBytes < 0 })
-				})
-			},
+			when:    func(c *knownCase) bool { return negativeLimit(c.step.Req) },
+			quiet:   func(st *Step, _ outcome) bool { return negativeLimit(st.Req) },
 			because: "A negative `max_bytes` is taken as the smallest",
 		},
 		{
@@ -130,6 +133,13 @@ func knownOfRecords() []known {
 			because:  "a fetch with a replica id is served as a consumer's",
 		},
 	}
+}
+
+func negativeLimit(req kmsg.Request) bool {
+	r := req.(*kmsg.FetchRequest)
+	return r.MaxBytes < 0 || slices.ContainsFunc(r.Topics, func(t kmsg.FetchRequestTopic) bool {
+		return slices.ContainsFunc(t.Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.PartitionMaxBytes < 0 })
+	})
 }
 
 // asReplica says whether a request comes from a replica.

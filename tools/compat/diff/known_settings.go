@@ -40,8 +40,9 @@ func knownOfSettings() []known {
 		},
 		{
 			name: "an operation on a setting that does not exist", keys: []kmsg.Key{kmsg.IncrementalAlterConfigs}, field: "Resources.ErrorCode",
-			when:    func(c *knownCase) bool { return hasStrangeOp(c.step.Req.(*kmsg.IncrementalAlterConfigsRequest)) },
-			because: "An operation that does not exist",
+			when:     func(c *knownCase) bool { return hasStrangeOp(c.step.Req.(*kmsg.IncrementalAlterConfigsRequest)) },
+			diverges: true,
+			because:  "An operation that does not exist",
 		},
 		{
 			name: "max.message.bytes beyond the largest", keys: alter, diverges: true,
@@ -92,53 +93,6 @@ func hasStrangeOp(r *kmsg.IncrementalAlterConfigsRequest) bool {
 	for _, res := range r.Resources {
 		for _, c := range res.Configs {
 			if c.Op < 0 || c.Op > 3 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func knownOfGroups() []known {
-	return []known{
-		{
-			name: "who leads when the leader has left", keys: []kmsg.Key{kmsg.JoinGroup}, diverges: true,
-			when: func(c *knownCase) bool {
-				return leaderLeft(c) && (c.Path == "LeaderID" || strings.HasPrefix(c.Path, "Members") || c.Path == "SkipAssignment")
-			},
-			because: "When the leader of a group leaves",
-		},
-		{
-			name: "a group that only a refused commit has named",
-			keys: []kmsg.Key{kmsg.OffsetDelete, kmsg.DescribeGroups, kmsg.DeleteGroups, kmsg.ListGroups, kmsg.OffsetCommit, kmsg.SyncGroup},
-			when: func(c *knownCase) bool {
-				return slices.ContainsFunc(c.before, func(st Step) bool { return refusedCommit(st.Req) })
-			}, diverges: true,
-			because: "A commit that is refused makes no group",
-		},
-	}
-}
-
-// leaderLeft says whether a member has left before a join that went well.
-func leaderLeft(c *knownCase) bool {
-	for _, d := range c.all {
-		if d.Path == "ErrorCode" {
-			return false
-		}
-	}
-	return slices.ContainsFunc(c.before, func(st Step) bool { return st.Req.Key() == int16(kmsg.LeaveGroup) })
-}
-
-// refusedCommit says whether a commit from outside a group is refused for the
-// size of its metadata.
-func refusedCommit(req kmsg.Request) bool {
-	r, ok := req.(*kmsg.OffsetCommitRequest)
-	if !ok || r.Generation >= 0 {
-		return false
-	}
-	for _, t := range r.Topics {
-		for _, p := range t.Partitions {
-			if p.Metadata != nil && len(*p.Metadata) > 4096 {
 				return true
 			}
 		}

@@ -251,7 +251,7 @@ func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
 			diffs[i].Path = "outcome"
 		}
 	}
-	unknown, diverged := p.known.filter(f.step, q.Steps[:slices.IndexFunc(q.Steps, func(st Step) bool { return st.ID == f.step.ID })], outs, diffs)
+	unknown, diverged := p.known.filter(f.step, earlier(q, f.step), outs, diffs)
 	if len(unknown) > 0 {
 		at := slices.IndexFunc(q.Steps, func(st Step) bool { return st.ID == f.step.ID })
 		res.finding = &finding{Step: at, Differences: unknown, Outcomes: outs}
@@ -259,6 +259,14 @@ func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
 	}
 	res.diverged = diverged
 	return diverged
+}
+
+// earlier lists the steps that an answer may depend on.
+func earlier(q *Sequence, st *Step) []Step {
+	if st.Later {
+		return q.Steps // those behind it may have been answered first
+	}
+	return q.Steps[:slices.IndexFunc(q.Steps, func(o Step) bool { return o.ID == st.ID })]
 }
 
 // judge turns what came for a flight into an outcome.

@@ -35,7 +35,10 @@ type Step struct {
 	ID int
 	// Conn is the connection, [0, connsMax). Its client id is "c" and the number.
 	Conn int
-	Req  kmsg.Request
+	// Client is the client id, "" for that of the connection. Members of groups
+	// have their own, by which their ids are told apart.
+	Client string
+	Req    kmsg.Request
 	// Later sends the request without waiting for its answer, which is collected
 	// before the next request on this connection.
 	Later bool

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// someVersions is what a broker might advertise.
+func someVersions() map[int16]versions {
+	all := make(map[int16]versions)
+	for _, k := range append([]kmsg.Key{kmsg.AlterPartitionAssignments}, knownToGen...) {
+		all[int16(k)] = versions{0, kmsg.RequestForKey(int16(k)).MaxVersion()}
+	}
+	all[int16(kmsg.Fetch)] = versions{4, 18}
+	return all
+}
+
+func text(q *Sequence) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, q.Theme, q.Topics)
+	for i := range q.Steps {
+		fmt.Fprintln(&b, describeStep(&q.Steps[i]))
+	}
+	return b.String()
+}
+
+func TestASeedGivesTheSameSequence(t *testing.T) {
+	v := someVersions()
+	for seed := range uint64(300) {
+		a, b := generate(seed, v), generate(seed, v)
+		if text(a) != text(b) {
+			t.Fatalf("seed %d gives\n%s\nand\n%s", seed, text(a), text(b))
+		}
+		for i := range a.Steps { // and the same bytes
+			vs := newValues()
+			x := encodeFrame(&a.Steps[i], vs.fill(a.Steps[i].Req), 7, "q00000001")
+			y := encodeFrame(&b.Steps[i], vs.fill(b.Steps[i].Req), 7, "q00000001")
+			if !bytes.Equal(x, y) {
+				t.Fatalf("seed %d step %d: % x and % x", seed, i, x, y)
+			}
+		}
+	}
+}
+
+func TestEveryPairOfKeyAndVersionIsGenerated(t *testing.T) {
+	v := someVersions()
+	c := newCoverage(v)
+	for seed := range uint64(1500) {
+		q := generate(seed, v)
+		for i := range q.Steps {
+			c.add(&q.Steps[i])
+		}
+	}
+	if _, missing := c.report(); len(missing) > 0 {
+		t.Errorf("never generated: %s", missing)
+	}
+}
+
+func TestNamesOfASequenceAreItsOwn(t *testing.T) {
+	st := Step{Req: kmsg.NewPtrMetadataRequest()}
+	r := st.Req.(*kmsg.MetadataRequest)
+	r.Version = 1
+	r.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr(prefixToken + "-t0")}}
+	frame := encodeFrame(&st, r, 1, "q00000002")
+	if !bytes.Contains(frame, []byte("q00000002-t0")) || bytes.Contains(frame, []byte(prefixToken)) {
+		t.Errorf("frame %q", frame)
+	}
+	if len(newPrefix()) != len(prefixToken) {
+		t.Errorf("a prefix of %d bytes for a token of %d", len(newPrefix()), len(prefixToken))
+	}
+}
+
+func newTestSide(epochBase int32) *side {
+	s := &side{broker: broker{epochBase: epochBase, clusterID: "the-cluster", port: 9092}}
+	s.reset("q00000001")
+	return s
+}
+
+func TestWhatBrokersMakeIsNamedInOrderOfAppearance(t *testing.T) {
+	join := func(member string) *kmsg.JoinGroupResponse {
+		r := kmsg.NewPtrJoinGroupResponse()
+		r.MemberID, r.LeaderID = member, member
+		return r
+	}
+	a, b := newTestSide(0), newTestSide(1)
+	x := a.normalise(join("m0-01234567-89ab-cdef-0123-456789abcdef"))
+	y := b.normalise(join("m0-76543210-89ab-cdef-0123-456789abcdef"))
+	if d := compare(x, y, ""); len(d) > 0 {
+		t.Errorf("member ids differ: %v", d)
+	}
+	z := b.normalise(join("m0-00000000-89ab-cdef-0123-456789abcdef"))
+	if d := compare(x, z, ""); len(d) != 2 {
+		t.Errorf("another member passes for the first: %v", d)
+	}
+	if d := compare(x, b.normalise(join("m0")), ""); len(d) != 2 {
+		t.Errorf("an id without a random part passes: %v", d)
+	}
+}
+
+func TestOrderAndPiecesOfAnAnswerDoNotCount(t *testing.T) {
+	topic := func(name string, parts ...int32) kmsg.ListOffsetsResponseTopic {
+		rt := kmsg.NewListOffsetsResponseTopic()
+		rt.Topic = name
+		for _, p := range parts {
+			rp := kmsg.NewListOffsetsResponseTopicPartition()
+			rp.Partition = p
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		return rt
+	}
+	answer := func(ts ...kmsg.ListOffsetsResponseTopic) node {
+		r := kmsg.NewPtrListOffsetsResponse()
+		r.Topics = ts
+		return newTestSide(0).normalise(r)
+	}
+	one := answer(topic("a", 0, 1), topic("b", 0))
+	if d := compare(one, answer(topic("b", 0), topic("a", 1), topic("a", 0)), ""); len(d) > 0 {
+		t.Errorf("order counts: %v", d)
+	}
+	d := compare(one, answer(topic("a", 0), topic("b", 0)), "")
+	if len(d) != 1 || d[0].Path != "Topics[a].Partitions[1]" || d[0].Millrace != absent {
+		t.Errorf("a missing partition gives %v", d)
+	}
+	if d := compare(one, answer(topic("a", 0, 0, 1), topic("b", 0)), ""); len(d) != 1 || d[0].Kafka != absent {
+		t.Errorf("a partition twice gives %v", d)
+	}
+}
+
+func TestLeaderEpochsCountFromTheBrokersFirst(t *testing.T) {
+	answer := func(base, epoch int32) node {
+		r := kmsg.NewPtrOffsetForLeaderEpochResponse()
+		rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+		rp.LeaderEpoch = epoch
+		rt.Partitions = append(rt.Partitions, rp)
+		r.Topics = append(r.Topics, rt)
+		return newTestSide(base).normalise(r)
+	}
+	if d := compare(answer(0, 0), answer(1, 1), ""); len(d) > 0 {
+		t.Errorf("first epochs differ: %v", d)
+	}
+	if d := compare(answer(0, 0), answer(1, 0), ""); len(d) != 1 {
+		t.Errorf("an epoch below the first passes: %v", d)
+	}
+	if d := compare(answer(0, -1), answer(1, -1), ""); len(d) > 0 {
+		t.Errorf("no epoch differs: %v", d)
+	}
+}
+
+func TestPlaceholdersAreFilled(t *testing.T) {
+	vs := newValues()
+	vs.epochBase = 1
+	vs.producers[3], vs.members[2], vs.sessions[1] = 4711, "m0-id", 99
+	vs.topics[prefixToken+"-t0"] = [16]byte{1, 2}
+	spec := plainBatch(1)
+	spec.producer, spec.pEpoch, spec.sequence = producerOf(3), 0, 0
+	req := kmsg.NewPtrProduceRequest()
+	part := kmsg.NewProduceRequestTopicPartition()
+	part.Records = spec.encode()
+	rt := kmsg.NewProduceRequestTopic()
+	rt.TopicID, rt.Partitions = topicIDOf(prefixToken+"-t0"), append(rt.Partitions, part)
+	req.Topics = append(req.Topics, rt)
+	got := vs.fill(req).(*kmsg.ProduceRequest).Topics[0]
+	var rb kmsg.RecordBatch
+	b := got.Partitions[0].Records
+	if err := rb.ReadFrom(b); err != nil || rb.ProducerID != 4711 || uint32(rb.CRC) != castagnoli(b[batchAttrsAt:]) {
+		t.Errorf("producer %d, checksum %x, %v", rb.ProducerID, rb.CRC, err)
+	}
+	if got.TopicID != [16]byte{1, 2} {
+		t.Errorf("topic id %x", got.TopicID)
+	}
+	f := kmsg.NewPtrFetchRequest()
+	f.SessionID = sessionOf(1)
+	f.Topics = []kmsg.FetchRequestTopic{{Partitions: []kmsg.FetchRequestTopicPartition{{CurrentLeaderEpoch: 0}, {CurrentLeaderEpoch: -1}}}}
+	if g := vs.fill(f).(*kmsg.FetchRequest); g.SessionID != 99 || g.Topics[0].Partitions[0].CurrentLeaderEpoch != 1 || g.Topics[0].Partitions[1].CurrentLeaderEpoch != -1 {
+		t.Errorf("filled %+v", g)
+	}
+	if f.SessionID != sessionOf(1) {
+		t.Error("fill changed the sequence")
+	}
+}
+
+func TestLengthsAreFoundInTheBytes(t *testing.T) {
+	for _, c := range []struct {
+		version int16
+		path    string
+		value   int64
+		want    string
+	}{
+		{1, "Topics", -1, "ffffffff"},
+		{4, "Topics", -2, "fffffffe01"},
+		{9, "Topics", -1, "0001000000"},
+		{1, "Topics[0].Topic", -1, "00000001ffff"},
+	} {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version, req.AllowAutoTopicCreation = c.version, true
+		req.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("t")}}
+		if c.version == 9 {
+			req.IncludeTopicAuthorizedOperations = false
+		}
+		if got := fmt.Sprintf("%x", mutateLengths(req, []Mutation{{Kind: lengthIs, Path: c.path, Value: c.value}})); got != c.want {
+			t.Errorf("version %d, %s = %d: %s, want %s", c.version, c.path, c.value, got, c.want)
+		}
+	}
+}
+
+// TestShrinkFindsTheStepsThatMatter uses a broker in which DeleteTopics after
+// CreateTopics of the same name goes wrong.
+func TestShrinkFindsTheStepsThatMatter(t *testing.T) {
+	q := &Sequence{Topics: []Topic{{Name: "x", Partitions: 3}}}
+	add := func(req kmsg.Request) {
+		q.Steps = append(q.Steps, Step{ID: len(q.Steps), Req: req, Mutations: []Mutation{{Kind: bodyTag}}})
+	}
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "other"}, {Topic: "a"}}
+	remove := kmsg.NewPtrDeleteTopicsRequest()
+	remove.TopicNames = []string{"b", "a", "c"}
+	for _, r := range []kmsg.Request{kmsg.NewPtrMetadataRequest(), create, kmsg.NewPtrListGroupsRequest(), remove, kmsg.NewPtrMetadataRequest()} {
+		add(r)
+	}
+	try := func(c *Sequence) (*finding, error) {
+		made := false
+		for i := range c.Steps {
+			switch r := c.Steps[i].Req.(type) {
+			case *kmsg.CreateTopicsRequest:
+				for _, t := range r.Topics {
+					made = made || t.Topic == "a"
+				}
+			case *kmsg.DeleteTopicsRequest:
+				if made && strings.Contains(fmt.Sprint(r.TopicNames), "a") {
+					return &finding{Step: i, Differences: []Difference{{"Topics[a].ErrorCode", "0", "3"}}}, nil
+				}
+			}
+		}
+		return nil, nil
+	}
+	f, _ := try(q)
+	small, at, err := shrink(q, f, try)
+	if err != nil || len(small.Steps) != 2 || at.Step != 1 {
+		t.Fatalf("shrunk to\n%s%v %v", text(small), at, err)
+	}
+	if c := small.Steps[0].Req.(*kmsg.CreateTopicsRequest); len(c.Topics) != 1 || c.Topics[0].Topic != "a" {
+		t.Errorf("creates %v", c.Topics)
+	}
+	if d := small.Steps[1].Req.(*kmsg.DeleteTopicsRequest); !reflect.DeepEqual(d.TopicNames, []string{"a"}) {
+		t.Errorf("deletes %v", d.TopicNames)
+	}
+	if len(small.Topics) > 0 || len(small.Steps[0].Mutations)+len(small.Steps[1].Mutations) > 0 {
+		t.Errorf("topics %v, mutations %v", small.Topics, small.Steps[0].Mutations)
+	}
+	if len(q.Steps) != 5 || len(remove.TopicNames) != 3 {
+		t.Error("shrink changed what it was given")
+	}
+}
+
+func TestEveryKnownDifferenceHasItsReasonInTheDocument(t *testing.T) {
+	b, err := os.ReadFile("../../../docs/COMPATIBILITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := strings.Join(strings.Fields(string(b)), " ")
+	names := make(map[string]bool)
+	for _, k := range knownDifferences() {
+		if k.because == "" || !strings.Contains(doc, strings.Join(strings.Fields(k.because), " ")) {
+			t.Errorf("%s: %q is not in docs/COMPATIBILITY.md", k.name, k.because)
+		}
+		if k.when == nil && k.field == "" || names[k.name] {
+			t.Errorf("%s: takes everything, or is there twice", k.name)
+		}
+		names[k.name] = true
+	}
+}
+
+func TestKnownDifferencesAreCountedAndNarrow(t *testing.T) {
+	l := newKnownList([]known{{name: "x", keys: []kmsg.Key{kmsg.Metadata}, min: 1, max: 3, field: "Topics.*", when: func(c *knownCase) bool { return c.Kafka == "3" }, diverges: true}})
+	st := func(v int16) *Step {
+		r := kmsg.NewPtrMetadataRequest()
+		r.Version = v
+		return &Step{Req: r}
+	}
+	d := Difference{"Topics[a].ErrorCode", "3", "0"}
+	for _, c := range []struct {
+		st   *Step
+		d    Difference
+		know bool
+	}{
+		{st(2), d, true},
+		{st(4), d, false},
+		{st(2), Difference{"Topics[a].ErrorCode", "5", "0"}, false},
+		{st(2), Difference{"Brokers[1].Host", "3", "0"}, false},
+		{&Step{Req: kmsg.NewPtrFetchRequest()}, d, false},
+	} {
+		unknown, diverged := l.filter(c.st, nil, [2]outcome{}, []Difference{c.d})
+		if (len(unknown) == 0) != c.know || diverged != c.know {
+			t.Errorf("%v of version %d: known %v", c.d, c.st.Req.GetVersion(), len(unknown) == 0)
+		}
+	}
+	if l.uses()[0] != 1 {
+		t.Errorf("used %d times", l.uses()[0])
+	}
+}
+
+func TestBatchesThatAgreeWithTheirHeader(t *testing.T) {
+	for codec := int8(0); codec <= 4; codec++ {
+		for _, wrong := range []bool{false, true} {
+			s := plainBatch(3)
+			s.codec, s.headers, s.keys, s.garbage = codec, true, true, wrong
+			var rb kmsg.RecordBatch
+			if err := rb.ReadFrom(s.encode()); err != nil || wrongInside(&rb) != wrong {
+				t.Errorf("codec %d, garbage %v: %v, wrong inside %v", codec, wrong, err, wrongInside(&rb))
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func knownOfGroups() []known {
+	return []known{
+		{
+			name: "who leads when the leader has left", keys: []kmsg.Key{kmsg.JoinGroup}, diverges: true,
+			when: func(c *knownCase) bool {
+				return leaderLeft(c) && (c.Path == "LeaderID" || strings.HasPrefix(c.Path, "Members") || c.Path == "SkipAssignment")
+			},
+			because: "When the leader of a group leaves",
+		},
+		{
+			name: "a group without members and offsets",
+			keys: []kmsg.Key{kmsg.OffsetDelete, kmsg.DescribeGroups, kmsg.DeleteGroups, kmsg.ListGroups, kmsg.OffsetCommit, kmsg.SyncGroup},
+			when: func(c *knownCase) bool {
+				gone := c.Millrace == absent || strings.Contains(c.Path, "ErrorCode") && (c.Millrace == "69" || c.Millrace == "22")
+				for _, d := range c.all {
+					gone = gone || strings.Contains(d.Path, "State") && d.Millrace == `"Dead"` || strings.Contains(d.Path, "ErrorCode") && d.Millrace == "69"
+				}
+				return gone && slices.ContainsFunc(c.before, fromOutside)
+			}, diverges: true,
+			because: "A group that has no members, and no offsets",
+		},
+		{
+			name: "the client id of a static member that came back", keys: []kmsg.Key{kmsg.DescribeGroups}, field: "Groups.Members.ClientID",
+			when: func(c *knownCase) bool {
+				return strings.Contains(c.Path, "Members[member i")
+			},
+			because: "A static member that comes back has the client id",
+		},
+		{
+			name: "a protocol without a name", keys: []kmsg.Key{kmsg.JoinGroup}, field: "Protocol",
+			when: func(c *knownCase) bool {
+				return slices.ContainsFunc(c.step.Req.(*kmsg.JoinGroupRequest).Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return p.Name == "" })
+			},
+			because: "A group protocol without a name",
+		},
+	}
+}
+
+// leaderLeft says whether a member has left before a join that went well.
+func leaderLeft(c *knownCase) bool {
+	for _, d := range c.all {
+		if d.Path == "ErrorCode" {
+			return false
+		}
+	}
+	return slices.ContainsFunc(c.before, func(st Step) bool { return st.Req.Key() == int16(kmsg.LeaveGroup) })
+}
+
+// fromOutside says whether a step commits offsets without being a member.
+func fromOutside(st Step) bool {
+	r, ok := st.Req.(*kmsg.OffsetCommitRequest)
+	return ok && r.Generation < 0
+}
