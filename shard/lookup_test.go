@@ -83,6 +83,21 @@ func TestListOffsetsOfAnEmptyLog(t *testing.T) {
 	}
 }
 
+// What lies before the log start has no end that could be read.
+func TestEpochsEndAtTheLogStartAtLeast(t *testing.T) {
+	c := newCluster(t, 1).start()
+	id := c.topic("t", 1)[0]
+	c.run()
+	n := c.leader(id)
+	n.must(n.produceTo(id, batchOf(5, 10, 0)))
+	n.must(&DeleteRecords{Partition: id, Offset: 3})
+	r := &EpochEnd{Partition: id, CurrentEpoch: -1, Epoch: -2}
+	n.must(r)
+	if r.End.End != 3 {
+		t.Errorf("an epoch before the first ends at %d, the log starts at 3", r.End.End)
+	}
+}
+
 func TestDeleteRecords(t *testing.T) {
 	c := newCluster(t, 1).start()
 	id := c.topic("t", 1)[0]

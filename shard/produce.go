@@ -152,8 +152,7 @@ func (s *Shard) admit(r *Produce) (*partition, error) {
 	case s.opts.SpaceState() != raftlog.SpaceOK:
 		return p, fmt.Errorf("%w: %s: delete records or topics, or add space", core.ErrStorageFull, p.name())
 	case r.Records.Len() > int(p.cfg.MaxMessageBytes):
-		// Before what a client is to send again for.
-		return p, tooLarge(r.Records.Len(), p)
+		return p, nil // validate refuses it, before what a client is to send again for
 	case s.inflightBytes > 0 && s.inflightBytes+int64(r.Records.Len()) > s.opts.Limits.InflightBytesMax:
 		s.stats.Refused++
 		return p, fmt.Errorf("%w: %d bytes wait for the disk", core.ErrOverloaded, s.inflightBytes)

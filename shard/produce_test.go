@@ -76,6 +76,7 @@ func TestProduceRefusals(t *testing.T) {
 		{"from the future and compressed", seal(batchOf(1, 10, now+3600001), func(b core.Batch) { b.SetAttributes(1) }), core.ErrInvalidTimestamp, nil},
 		{"transactional", batchOf(1, 10, now), core.ErrPolicyViolation, func(p *Produce) { p.Transactional = true }},
 		{"base offset", func() []byte { b := batchOf(1, 10, now); b.SetBase(7, 0); return b }(), core.ErrInvalidRecord, nil},
+		{"base offset of a batch too large", func() []byte { b := batchOf(1, 2<<20, now); b.SetBase(7, 0); return b }(), core.ErrInvalidRecord, nil},
 		{"other partition", batchOf(1, 10, now), core.ErrUnknownPartition, func(p *Produce) { p.Partition = 999 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -90,6 +91,12 @@ func TestProduceRefusals(t *testing.T) {
 			n.ask(p)
 			if !n.answered(p) || !errors.Is(p.Err, tc.want) {
 				t.Fatalf("answered %v: %v, want %v", n.answered(p), p.Err, tc.want)
+			}
+			// As in Kafka, which does not tell it of batches that it could not read.
+			known := errors.Is(tc.want, core.ErrInvalidTimestamp) || tc.name == "base offset" || tc.name == "control"
+			unread := tc.name == "bad checksum" || tc.name == "too large"
+			if known && p.LogStart != 0 || unread && p.LogStart != -1 {
+				t.Errorf("log start %d", p.LogStart)
 			}
 			if tc.name == "from the future" && (len(p.RecordErrors) != 1 || p.RecordErrors[0].Index != 0 ||
 				!strings.Contains(p.RecordErrors[0].Message, "by more than message.timestamp.after.max.ms, 3600000")) {

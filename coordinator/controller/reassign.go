@@ -15,8 +15,10 @@ import (
 // the checks is what is so already, and a move is never under way.
 func alterPartitionReassignments(ch *change, req *kmsg.AlterPartitionAssignmentsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
-	resp.AllowReplicationFactorChange = true // whatever was asked for, as in Kafka
-	resp.ErrorMessage = new(string)
+	resp.AllowReplicationFactorChange = req.AllowReplicationFactorChange
+	if len(req.Topics) == 0 { // Kafka's answer to nothing has the defaults
+		resp.AllowReplicationFactorChange, resp.ErrorMessage = true, new(string)
+	}
 	for i := range req.Topics {
 		in := &req.Topics[i]
 		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()

@@ -117,6 +117,12 @@ func TestProduceRefusals(t *testing.T) {
 		{"cut batch", "t", 1, 0, one[:len(one)-1], 9, codeInvalidRecord},
 		{"old format", "t", 1, 0, old[:40], 9, codeInvalidRecord},
 		{"zstd before its time", "t", 1, 0, zstd, 6, codeUnsupportedCompression},
+		// Of several faults the first in Kafka's order: existence, records, acks.
+		{"unknown topic and acks 2", "nope", 2, 0, one, 9, codeUnknownTopicOrPartition},
+		{"unknown topic id and no records", "nope", 1, 0, nil, 13, codeUnknownTopicID},
+		{"unknown partition and zstd before its time", "t", 1, 4, zstd, 6, codeUnknownTopicOrPartition},
+		{"two batches and acks 2", "t", 2, 0, append(bytes.Clone(one), one...), 9, codeInvalidRecord},
+		{"zstd before its time, twice", "t", 2, 0, append(bytes.Clone(zstd), zstd...), 6, codeUnsupportedCompression},
 	} {
 		f := newFixture(t)
 		var seen []string
