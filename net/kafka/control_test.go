@@ -200,6 +200,25 @@ func TestListGroupsGathersOverAllPartitions(t *testing.T) {
 	}
 }
 
+// TestWhileTheCoordinatorLoads: a heartbeat is told that all is well, everything
+// else to come again.
+func TestWhileTheCoordinatorLoads(t *testing.T) {
+	b := newTestbed(t)
+	b.addTopic(offsetsTopic, 100, 1)
+	loading := coordinate(t, func(core.PartitionID, *core.Command) error { return core.ErrCoordinatorLoad })
+	for v := int16(0); v <= 4; v++ {
+		if r := b.do(kmsg.NewPtrHeartbeatRequest(), v, loading).(*kmsg.HeartbeatResponse); r.ErrorCode != codeNone {
+			t.Errorf("heartbeat version %d: error %d", v, r.ErrorCode)
+		}
+	}
+	if r := b.do(kmsg.NewPtrJoinGroupRequest(), 9, loading).(*kmsg.JoinGroupResponse); r.ErrorCode != codeCoordinatorLoading {
+		t.Errorf("join: error %d", r.ErrorCode)
+	}
+	if r := b.do(kmsg.NewPtrSyncGroupRequest(), 5, loading).(*kmsg.SyncGroupResponse); r.ErrorCode != codeCoordinatorLoading {
+		t.Errorf("sync: error %d", r.ErrorCode)
+	}
+}
+
 func TestGroupRequestsWithoutTheInternalTopic(t *testing.T) {
 	b := newTestbed(t)
 	none := coordinate(t, func(core.PartitionID, *core.Command) error { t.Error("a coordinator was asked"); return nil })
