@@ -45,8 +45,14 @@ class Poller(ConsumerRebalanceListener):
         self.consumer.close()
 
     def on_partitions_revoked(self, revoked):
-        for p in revoked:
-            self.positions.pop(p, None)
+        # This client rejoins by itself soon after its first assignment, when it has
+        # all of the metadata.
+        taken = {p: self.positions.pop(p) for p in revoked if p in self.positions}
+        try:
+            if taken:
+                self.consumer.commit(taken)
+        except errors.KafkaError as e:
+            driver.note(e)
         self.held.remove(p.partition for p in revoked)
 
     def on_partitions_assigned(self, assigned):
