@@ -1,5 +1,5 @@
 # Targets: run build test race lint fuzz sim mutants compat diff suites chaos hostile bench tour docs clean.
-# run and test need nothing but Go, lint needs node and python3 as well. compat,
+# run and test need nothing but Go, lint needs node, python3 and rustfmt as well. compat,
 # chaos and tour install the clients that they need below build/.
 
 SHELL := /bin/bash
@@ -37,10 +37,11 @@ lint:
 	go vet -tags invariants ./...
 	go vet -tags mutants ./core/... ./raftlog/... ./shard/... ./coordinator/... ./chaos/sim/...
 	go tool staticcheck ./...
-	@echo "the clients of tools/compat: go vet, staticcheck, python3, node"
+	@echo "the clients of tools/compat: go vet, staticcheck, python3, node, rustfmt"
 	@check=$$(go tool -n staticcheck); cd $(CLIENTS)/go; go vet ./...; $$check ./...
 	@python3 -c 'import sys; [compile(open(f, "rb").read(), f, "exec") for f in sys.argv[1:]]' $(CLIENTS)/python/*.py
 	@for f in $(CLIENTS)/node/*.js; do node --check $$f; done
+	@rustfmt --check --edition 2021 $(CLIENTS)/rust/src/main.rs
 	GOOS=linux GOARCH=arm64 go build -o /dev/null ./tools/millrace
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./tools/millrace
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -117,5 +118,28 @@ func TestBarrierRestartsOnceAllHaveAskedOrEnded(t *testing.T) {
 	}
 	if restarts != 1 {
 		t.Errorf("%d restarts, want 1", restarts)
+	}
+}
+
+// TestRustClientIsPinned: there is no lock file, so that the manifest has to name
+// exact versions.
+func TestRustClientIsPinned(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("clients", "rust", "Cargo.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(b), "[dependencies]\n")
+	section, _, _ := strings.Cut(rest, "\n[")
+	n := 0
+	for line := range strings.SplitSeq(section, "\n") {
+		if name, version, ok := strings.Cut(line, " = "); ok && !strings.HasPrefix(line, "#") {
+			n++
+			if !strings.Contains(version, `"=`) {
+				t.Errorf("%s is not pinned to one version: %s", name, version)
+			}
+		}
+	}
+	if !found || n == 0 {
+		t.Error("no dependencies were found")
 	}
 }

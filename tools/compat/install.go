@@ -142,6 +142,35 @@ func (in *installer) installPython(ctx context.Context) error {
 	})
 }
 
+// installRust builds the driver from a copy in the cache, so that Cargo's lock
+// file and output stay out of the source tree. The librdkafka that the crate
+// brings is compiled once: the target folder outlives a change of the driver.
+func (in *installer) installRust(ctx context.Context) error {
+	if err := in.installDebian(ctx, "libzstd-dev", "zlib1g-dev"); err != nil {
+		return err
+	}
+	files := []string{"Cargo.toml", "src/main.rs", "src/client.rs", "src/producer.rs", "src/consumer.rs"}
+	var sources []string
+	for _, f := range files {
+		sources = append(sources, in.source("rust", f))
+	}
+	return in.once("rust", sources, func() error {
+		if err := os.Mkdir(in.path("rust", "src"), 0o755); err != nil {
+			return err
+		}
+		for i, f := range files {
+			b, err := os.ReadFile(sources[i])
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(in.path("rust", f), b, 0o644); err != nil {
+				return err
+			}
+		}
+		return command(ctx, in.path("rust"), "cargo", "build", "--quiet", "--target-dir", in.path("rust-target"))
+	})
+}
+
 // installDebian installs packages of the system. apt-get gives up when another
 // one runs, so one runs at a time.
 func (in *installer) installDebian(ctx context.Context, packages ...string) error {

@@ -94,6 +94,9 @@ var clientTable = []client{
 		without("delete-topic delete-records delete-group grow reset-start reset-end reset-offset reset-time reset-shift", "no such command"),
 		without("invalid-record", "it cannot choose a timestamp"),
 		without("commit-resume", "it commits only by itself, all the time"))},
+	{name: "rdkafka-rust", needs: "rust", command: func(in *installer) []string {
+		return []string{in.path("rust-target", "debug", "millrace-compat-rust")}
+	}},
 	{name: "aiokafka", needs: "python", command: python("aio.py"), cannot: join(
 		without("group-coop", "no cooperative assignor"),
 		without("invalid-topic", "it takes the refusal for passing and waits until its timeout"),
