@@ -143,3 +143,18 @@ func TestRustClientIsPinned(t *testing.T) {
 		t.Error("no dependencies were found")
 	}
 }
+
+func TestEveryClientCanBeInstalled(t *testing.T) {
+	all, err := choose("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := newInstaller(t.TempDir())
+	for _, tab := range all {
+		for _, c := range tab.clients {
+			if in.units[c.needs] == nil {
+				t.Errorf("%s needs %q, which nothing installs", c.name, c.needs)
+			}
+		}
+	}
+}

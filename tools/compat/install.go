@@ -28,7 +28,7 @@ type installer struct {
 func newInstaller(root string) *installer {
 	in := &installer{root: root, cache: filepath.Join(root, "build", "cache", "compat")}
 	in.units = map[string]func(context.Context) error{
-		"go": in.installGo, "python": in.installPython,
+		"go": in.installGo, "python": in.installPython, "rust": in.installRust,
 		// Both are as old as Debian 12.
 		"kcat":             func(ctx context.Context) error { return in.installDebian(ctx, "kcat") },
 		"librdkafka-2.0.2": func(ctx context.Context) error { return in.installDebian(ctx, "python3-confluent-kafka") },
