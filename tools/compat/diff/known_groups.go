@@ -29,11 +29,13 @@ func knownOfGroups() []known {
 			because: "A group that has no members, and no offsets",
 		},
 		{
-			name: "the client id of a static member that came back", keys: []kmsg.Key{kmsg.DescribeGroups}, field: "Groups.Members.ClientID",
+			name: "the client id of a member that joins again", keys: []kmsg.Key{kmsg.DescribeGroups}, field: "Groups.Members.ClientID",
 			when: func(c *knownCase) bool {
-				return strings.Contains(c.Path, "Members[member i")
+				return strings.Contains(c.Path, "Members[member i") || slices.ContainsFunc(c.before, func(st Step) bool {
+					return slices.ContainsFunc(st.Mutations, func(m Mutation) bool { return m.Kind == clientID })
+				})
 			},
-			because: "A static member that comes back has the client id",
+			because: "A member that joins again has the client id",
 		},
 		{
 			name: "a protocol without a name", keys: []kmsg.Key{kmsg.JoinGroup}, field: "Protocol",
