@@ -32,6 +32,11 @@ type produce struct {
 	waiting int
 	timer   Timer
 	done    bool
+
+	// Most requests have one topic and one partition: they are here, and take no
+	// allocation of their own.
+	oneTopic [1]produceTopic
+	onePart  [1]producePart
 }
 
 type produceTopic struct {
@@ -77,7 +82,11 @@ func (p *produce) decode() error {
 	d := decoder{b: r.Payload, flexible: r.Version >= produceFlexible}
 	_, transactional := d.string()
 	p.acks, p.timeout = d.int16(), d.int32()
-	p.topics = make([]produceTopic, d.array(3))
+	if n := d.array(3); n == 1 {
+		p.topics = p.oneTopic[:]
+	} else {
+		p.topics = make([]produceTopic, n)
+	}
 	for i := range p.topics {
 		t := &p.topics[i]
 		if r.Version >= produceTopicIDs {
@@ -85,7 +94,11 @@ func (p *produce) decode() error {
 		} else {
 			t.name = d.mustString()
 		}
-		t.parts = make([]producePart, d.array(5))
+		if n := d.array(5); n == 1 && len(p.topics) == 1 {
+			t.parts = p.onePart[:]
+		} else {
+			t.parts = make([]producePart, n)
+		}
 		for k := range t.parts {
 			part := &t.parts[k]
 			part.owner, part.num = p, d.int32()
