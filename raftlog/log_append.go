@@ -39,7 +39,7 @@ func (l *Log) appendOne(e *Entry) {
 	}
 	l.bufs.push(e.Payload)
 	if e.Payload.Len() > 0 {
-		l.set.cache.push(cacheRef{l.id, e.Index})
+		l.set.cache.add(l.id, e.Index, e.Payload.Len())
 	}
 }
 
@@ -132,7 +132,7 @@ func (l *Log) truncate(i core.Index) {
 		l.bufBase = i
 	} else if keep := int(i - l.bufBase); keep < l.bufs.len() {
 		for k := keep; k < l.bufs.len(); k++ {
-			l.bufs.at(k).Release()
+			l.releaseBuf(k)
 		}
 		l.bufs.truncate(keep)
 	}
@@ -206,9 +206,15 @@ func (l *Log) dropBufs(end core.Index) {
 	l.trimMetas()
 }
 
+func (l *Log) releaseBuf(k int) {
+	b := l.bufs.at(k)
+	l.set.cache.bytes -= int64(b.Len())
+	b.Release()
+}
+
 func (l *Log) releaseBufs(n int) {
 	for k := range n {
-		l.bufs.at(k).Release()
+		l.releaseBuf(k)
 	}
 	l.bufs.popFront(n)
 	l.bufBase += core.Index(n)

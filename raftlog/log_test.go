@@ -321,7 +321,7 @@ func TestDamagedSegmentIsFoundOnRead(t *testing.T) {
 	commitAll(l)
 	ts.commit()
 	ts.maintain()
-	for ts.set.cache.len() > 0 {
+	for ts.set.cache.refs.len() > 0 {
 		ts.set.Evict(1 << 40)
 	}
 	read := func() error {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"millrace/core"
-	"millrace/core/arena"
 )
 
 // LogSet is one shard's logs. All methods belong to the shard's loop.
@@ -23,7 +22,7 @@ type LogSet struct {
 	due       []*Log // want Maintain's attention
 	removals  []removal
 	seq       uint64
-	cache     fifo[cacheRef] // payloads in memory, oldest first
+	cache     payloadCache
 	pins      pinTable
 	now       core.Tick // of the last Maintain
 	scannedAt core.Tick
@@ -35,12 +34,6 @@ type LogSet struct {
 	oldest  atomic.Uint32 // the oldest journal file needed, ordNone if none
 	doneSeq atomic.Uint64
 	pending atomic.Int64 // payload bytes of all logs that are to be flushed
-}
-
-// cacheRef names a payload in memory.
-type cacheRef struct {
-	id    core.PartitionID
-	index core.Index
 }
 
 func newLogSet(s *Store, shard core.ShardID) *LogSet {
@@ -173,6 +166,7 @@ func (s *LogSet) Done(t *Turn) {
 			tl.log.done(tl)
 		}
 	}
+	s.keepCached(s.store.opts.CacheBytes, false)
 	s.oldest.Store(s.pins.oldest())
 	s.doneSeq.Store(t.Seq)
 	if len(s.freeTurns) < freeTurnsMax && cap(t.logs) <= 1024 {
@@ -197,34 +191,6 @@ func (s *LogSet) Failed() error {
 		return err
 	}
 	return nil
-}
-
-// Evict drops payloads from memory, oldest first, until the arena they are in
-// has room for n more bytes; their entries stay readable from journal or
-// segment. It returns false when everything left is still being written.
-func (s *LogSet) Evict(n int) bool {
-	need := (int64(n) + arena.ChunkBytes - 1) &^ (arena.ChunkBytes - 1)
-	for s.cache.len() > 0 {
-		ref := *s.cache.at(0)
-		l := s.logs[ref.id]
-		if l == nil || ref.index < l.bufBase || ref.index > l.last {
-			s.cache.popFront(1)
-			continue
-		}
-		if ref.index > min(l.durable, l.collected) {
-			return false
-		}
-		s.cache.popFront(1)
-		var a *arena.Arena
-		if b := l.bufs.at(int(ref.index - l.bufBase)); b.Len() > 0 {
-			a = b.Arena()
-		}
-		l.dropBufs(ref.index + 1)
-		if a != nil && a.Room() >= need {
-			return true
-		}
-	}
-	return false
 }
 
 // pinTable counts the logs that need each journal file.

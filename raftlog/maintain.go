@@ -26,6 +26,7 @@ const (
 // moved. At most max jobs; next is when to call again.
 func (s *LogSet) Maintain(now core.Tick, max int, jobs []*Job) (out []*Job, next core.Tick) {
 	s.now = now
+	s.releaseIdle()
 	if now-s.scannedAt >= scanEvery {
 		s.scannedAt = now
 		for _, l := range s.All() {

@@ -82,6 +82,7 @@ type Options struct {
 	JournalSpare     int   // pre-written files kept ready (1)
 	JournalFilesMax  int   // files in use above which data is flushed to free them (16)
 	DirectBytes      int   // a partition's bytes in one turn from which they go straight to the segment
+	CacheBytes       int64 // payloads in segments that each shard keeps in memory (128 MiB); an eighth of it when idle
 	ReserveBytes     int64 // free space below which appends of clients are refused (256 MiB)
 	Logf             func(format string, args ...any)
 
@@ -102,6 +103,7 @@ const (
 	journalFileBytesMin     = 64 << 10
 	journalFileBytesMax     = 1 << 30
 	defaultReserveBytes     = 256 << 20
+	defaultCacheBytes       = 128 << 20
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -110,6 +112,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.JournalSpare, 1)
 	setDefault(&o.JournalFilesMax, 16)
 	setDefault(&o.DirectBytes, DefaultDirectBytes)
+	setDefault(&o.CacheBytes, defaultCacheBytes)
 	setDefault(&o.ReserveBytes, defaultReserveBytes)
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
@@ -119,8 +122,8 @@ func (o Options) withDefaults() (Options, error) {
 		errs = append(errs, fmt.Errorf("journal file size %d: want a multiple of %d in [%d, %d]",
 			o.JournalFileBytes, BlockBytes, journalFileBytesMin, journalFileBytesMax))
 	}
-	if o.ShardCount < 0 || o.JournalSpare < 0 || o.JournalFilesMax < 2 || o.ReserveBytes < 0 {
-		errs = append(errs, errors.New("shard count, spare files, files and reserve must not be negative"))
+	if o.ShardCount < 0 || o.JournalSpare < 0 || o.JournalFilesMax < 2 || o.ReserveBytes < 0 || o.CacheBytes < 0 {
+		errs = append(errs, errors.New("shard count, spare files, files, cache and reserve must not be negative"))
 	}
 	if o.DirectBytes < BlockBytes {
 		errs = append(errs, fmt.Errorf("direct writes from %d bytes: want at least %d", o.DirectBytes, BlockBytes))

@@ -213,7 +213,7 @@ func TestFlushMovesEntriesToSegments(t *testing.T) {
 			if l.flushed == 0 || len(l.segs) < 5 {
 				t.Fatalf("flushed %d in %d segments", l.flushed, len(l.segs))
 			}
-			for ts.set.cache.len() > 0 {
+			for ts.set.cache.refs.len() > 0 {
 				ts.set.Evict(1 << 40)
 			}
 			want, jobs := ts.readAll(l)

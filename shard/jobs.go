@@ -69,6 +69,9 @@ func (s *Shard) onJobDone(j *raftlog.Job) {
 // maintainBytes is how much is appended before the logs are asked out of turn.
 const maintainBytes = 4 << 20
 
+// trimEvery is how often memory that nobody has needed meanwhile is given back.
+const trimEvery = 10 * core.Second
+
 // maintainSoon lets the logs be asked when much has been appended.
 func (s *Shard) maintainSoon(bytes int) {
 	if s.appendedSince += bytes; s.appendedSince >= maintainBytes {
@@ -81,6 +84,10 @@ func (s *Shard) maintainSoon(bytes int) {
 type maintainTask struct{}
 
 func (maintainTask) onTimer(s *Shard, now core.Tick) {
+	if now-s.trimmedAt >= trimEvery {
+		s.trimmedAt = now
+		s.opts.Arena.Trim()
+	}
 	next := now + maintainEvery
 	most := max(s.opts.Limits.JobsMax/maintainShare, 1) - s.maintaining
 	if most > 0 {

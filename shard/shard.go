@@ -45,6 +45,7 @@ type Shard struct {
 	maintaining  int
 	// appendedSince counts the bytes since the logs were asked last.
 	appendedSince int
+	trimmedAt     core.Tick // when free memory was given back
 	maintainJobs  []*raftlog.Job
 
 	maintainTimer, retentionTimer timer

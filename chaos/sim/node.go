@@ -122,7 +122,7 @@ func (n *node) start() error {
 	}
 	opts := raftlog.Options{
 		ShardCount: s.p.shards, JournalFileBytes: s.p.journalFile, JournalSpare: s.p.journalSpare, JournalFilesMax: s.p.journalMax,
-		DirectBytes: s.p.directBytes, ReserveBytes: reserveBytes, InstanceID: s.seed + 1,
+		DirectBytes: s.p.directBytes, CacheBytes: s.p.cacheBytes, ReserveBytes: reserveBytes, InstanceID: s.seed + 1,
 		Logf: func(f string, a ...any) { s.trace("log: "+f, a...) },
 	}
 	store, rec, err := raftlog.Open(s.disk.FS(), opts, func(id core.PartitionID) core.ShardID { return core.ShardOf(id, s.p.shards) })

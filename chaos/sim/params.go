@@ -44,6 +44,7 @@ type params struct {
 	sectorBytes  int
 	direct       bool
 	arenaBytes   int64
+	cacheBytes   int64
 	journalFile  int64
 	journalSpare int
 	journalMax   int
@@ -74,6 +75,7 @@ func (s *Sim) drawParams() params {
 		sectorBytes:  int(pick(512, 4096)),
 		direct:       r.IntN(2) == 0,
 		arenaBytes:   pick(2, 4, 8) << 20,
+		cacheBytes:   []int64{1, 50_000, 1 << 30}[s.seed/2%3],
 		journalFile:  pick(64, 128, 256) << 10,
 		journalSpare: 1 + r.IntN(2),
 		journalMax:   int(pick(3, 4, 8, 16)),
@@ -109,8 +111,8 @@ func (s *Sim) drawParams() params {
 }
 
 func (p params) String() string {
-	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM journal=%dKx%d/%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d stall=%v slowCommit=%v connLoss=%v clockJumps=%v misdirect=%v",
-		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.journalFile>>10, p.journalSpare, p.journalMax,
+	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM cache=%d journal=%dKx%d/%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d stall=%v slowCommit=%v connLoss=%v clockJumps=%v misdirect=%v",
+		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.cacheBytes, p.journalFile>>10, p.journalSpare, p.journalMax,
 		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.batches, p.consumers, p.groups, p.stall, p.slowCommit, p.connLoss, p.clockJumps, p.misdirect)
 }
 

@@ -40,8 +40,9 @@ type Arena struct {
 	free       chan *chunk
 
 	// Owned by the allocating goroutine.
-	cur  *chunk
-	used int
+	cur     *chunk
+	used    int
+	freeMin int // the fewest chunks in free since the last Trim
 
 	// Atomic; read by metrics.
 	mappedBytes atomic.Int64
@@ -134,9 +135,11 @@ func (a *Arena) Seal() {
 func (a *Arena) nextChunk() (*chunk, error) {
 	select {
 	case c := <-a.free:
+		a.freeMin = min(a.freeMin, len(a.free))
 		a.liveBytes.Add(int64(len(c.mem)))
 		return c, nil
 	default:
+		a.freeMin = 0
 		return a.mapChunk(ChunkBytes)
 	}
 }
@@ -171,6 +174,15 @@ func (a *Arena) dropFree() {
 			return
 		}
 	}
+}
+
+// Trim gives the free chunks back to the system that no Alloc has needed since the
+// last Trim. Only the arena's owner calls it.
+func (a *Arena) Trim() {
+	for range min(a.freeMin, len(a.free)) {
+		a.unmap(<-a.free)
+	}
+	a.freeMin = len(a.free)
 }
 
 func (a *Arena) unmap(c *chunk) {

@@ -203,3 +203,34 @@ func BenchmarkAlloc(b *testing.B) {
 		buf.Release()
 	}
 }
+
+// TestTrimGivesBackWhatNobodyNeeds: chunks that were free all the time go, those
+// that were in use meanwhile stay.
+func TestTrimGivesBackWhatNobodyNeeds(t *testing.T) {
+	a := New(32 * ChunkBytes)
+	use := func(n int) {
+		var bufs []Buf
+		for range n {
+			bufs = append(bufs, mustAlloc(t, a, ChunkBytes))
+		}
+		for _, b := range bufs {
+			b.Release()
+		}
+	}
+	mapped := func() int64 { m, _ := a.Stats(); return m / ChunkBytes }
+	use(10)
+	a.Trim()
+	if n := mapped(); n != 10 {
+		t.Errorf("%d chunks mapped right after use, want 10", n)
+	}
+	use(4)
+	a.Trim()
+	if n := mapped(); n != 4 {
+		t.Errorf("%d chunks mapped, 4 were needed since", n)
+	}
+	a.Trim()
+	if n := mapped(); n != 0 {
+		t.Errorf("%d chunks mapped, none was needed since", n)
+	}
+	use(2)
+}

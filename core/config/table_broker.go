@@ -77,6 +77,7 @@ var brokerSettings = []Setting{
 
 	// Memory and limits.
 	{Group: grpLimits, Name: "memory.payload.bytes", Type: Long, Unit: "bytes", Default: mib(512), Min: 32 << 20, Max: anyMax, Text: "Payload memory of all shards outside the Go heap: requests in flight and the newest records of each partition."},
+	{Group: grpLimits, Name: "memory.cache.bytes", Type: Long, Unit: "bytes", Default: mib(128), Min: 1 << 20, Max: anyMax, Text: "The part of memory.payload.bytes that records keep which are in segments already, for consumers at the end of the log; an eighth of it when little is written. What is not in a segment yet stays in memory beyond it."},
 	{Group: grpLimits, Name: "memory.heap.bytes", Type: Long, Unit: "bytes", Default: mib(1024), Min: 64 << 20, Max: anyMax, Text: "Soft limit of the Go heap; the environment variable GOMEMLIMIT has precedence."},
 	{Group: grpLimits, Name: "memory.inflight.bytes", Type: Long, Unit: "bytes", Default: mib(128), Min: 4 << 20, Max: anyMax, Text: "Produced bytes of all shards that are not on stable storage yet; beyond it produce requests are answered with a retriable error."},
 	{Group: grpLimits, Name: "queued.max.request.bytes", Type: Long, Unit: "bytes", Default: mib(128), Min: 1 << 20, Max: anyMax, Text: "Bytes of requests being worked on; beyond it sockets are not read, and a request that came at less than 16 KiB/s for two seconds loses its connection."},

@@ -132,6 +132,7 @@ func storeOptions(cfg *config.Config, instance uint64, logf func(string, ...any)
 		JournalFilesMax:  int(cfg.Int("journal.files.max")),
 		JournalSpare:     int(cfg.Int("journal.spare.files")),
 		DirectBytes:      int(cfg.Int("journal.direct.bytes")),
+		CacheBytes:       cfg.Int("memory.cache.bytes") / int64(shardCount(cfg)),
 		ReserveBytes:     cfg.Int("disk.reserve.bytes"),
 		InstanceID:       instance,
 		Logf:             logf,

@@ -129,6 +129,7 @@ func newRun(c Config) *run {
 		JournalSpare:     1 + rng.IntN(2),
 		JournalFilesMax:  []int{2, 3, 5, 16}[rng.IntN(4)],
 		DirectBytes:      []int{16384, 30000, 60000}[rng.IntN(3)],
+		CacheBytes:       []int64{1, 100_000, 1 << 30}[c.Seed/2%3],
 		ReserveBytes:     64 << 10,
 		InstanceID:       c.Seed + 1,
 		Logf:             func(f string, a ...any) { r.trace("log: "+f, a...) },
