@@ -71,6 +71,7 @@ func (l *Log) startFlush() *Job {
 		}
 	}
 	l.busy = true
+	l.set.flushing++
 	return &Job{Log: l, work: w}
 }
 
@@ -311,6 +312,7 @@ func (w *flushWork) writeRows(s *Store, f File, g *flushSegment) error {
 func (w *flushWork) finish(j *Job) {
 	l := w.l
 	l.busy = false
+	l.set.flushing--
 	if l.closed {
 		l.tryRemoveDir()
 		return

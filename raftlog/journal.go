@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"millrace/core"
@@ -122,16 +123,34 @@ func (j *Journal) Stats() JournalStats {
 	}
 }
 
+// pressureFrom is the number of files in use above which the oldest are to be freed.
+func (j *Journal) pressureFrom() int { return max(j.store.opts.JournalFilesMax/2, 2) }
+
 // Pressure is the oldest journal file that should be freed soon: groups with
 // data at or below it are to be flushed. 0 when there is none. Atomic.
 func (j *Journal) Pressure() uint64 {
 	files := *j.files.Load()
-	n := len(files) - max(j.store.opts.JournalFilesMax/2, 2)
+	n := len(files) - j.pressureFrom()
 	if n <= 0 {
 		return 0
 	}
 	return uint64(files[n-1].ord)
 }
+
+// flushSlots is how many flushes that only free journal files may run at a time.
+// Each one syncs two files, and a sync of the journal waits for those before it: one
+// flush after the other is enough as long as the journal has room, and the more of
+// it is used the less latency counts. Atomic.
+func (j *Journal) flushSlots() int {
+	used, from, limit := len(*j.files.Load()), j.pressureFrom(), j.store.opts.JournalFilesMax
+	if used >= limit || from >= limit {
+		return math.MaxInt
+	}
+	return 1 + flushSlotsMax*max(used-from-1, 0)/(limit-from)
+}
+
+// flushSlotsMax is reached when the journal is full but for the last file.
+const flushSlotsMax = 4
 
 // acquire pins the file with that ordinal for a Job. Only a loop whose log needs
 // the file may call it.

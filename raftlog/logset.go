@@ -28,7 +28,10 @@ type LogSet struct {
 	scannedAt core.Tick
 	freeTurns []*Turn
 	nothing   Turn
-	failed    error
+	// flushing are the flush Jobs under way; below flushSlots another may begin that
+	// only frees the journal.
+	flushing, flushSlots int
+	failed               error
 
 	// Atomic; read by the journal.
 	oldest  atomic.Uint32 // the oldest journal file needed, ordNone if none

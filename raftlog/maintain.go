@@ -34,6 +34,7 @@ func (s *LogSet) Maintain(now core.Tick, max int, jobs []*Job) (out []*Job, next
 		}
 	}
 	pressure := uint32(s.store.journal.Pressure())
+	s.flushSlots = s.store.journal.flushSlots()
 	if pressure > 0 && s.pins.oldest() <= pressure {
 		for _, l := range s.All() {
 			if l.pin != 0 && l.pin <= pressure {
@@ -107,8 +108,12 @@ func (l *Log) maintain(pressure uint32) *Job {
 		return nil
 	}
 	pinned := l.pin != 0 && l.pin <= pressure && !l.statePending()
-	small := l.pendingBytes <= rewriteBytesMax
-	if l.pendingBytes >= l.cfg.FlushBytesMax || pinned && !small {
+	small, full := l.pendingBytes <= rewriteBytesMax, l.pendingBytes >= l.cfg.FlushBytesMax
+	if full || pinned && !small {
+		if !full && l.set.flushing >= l.set.flushSlots {
+			l.set.markDue(l)
+			return nil
+		}
 		if l.set.store.noFlush.Load() {
 			l.set.markDue(l) // there is no room in segments, nor for much in the journal
 			pinned = pinned && small
