@@ -136,6 +136,10 @@ func (s *LogSet) Collect() *Turn {
 	if t.Empty() {
 		s.seq-- // an empty turn is not to be submitted
 		t.Seq = 0
+		if len(s.freeTurns) < freeTurnsMax {
+			s.freeTurns = append(s.freeTurns, &Turn{logs: t.logs[:0]})
+			t.logs = nil
+		}
 	}
 	return t
 }
@@ -145,7 +149,7 @@ func (s *LogSet) newTurn() *Turn {
 	if n := len(s.freeTurns); n > 0 {
 		t := s.freeTurns[n-1]
 		s.freeTurns = s.freeTurns[:n-1]
-		return &Turn{logs: t.logs[:0]}
+		return t
 	}
 	return &Turn{}
 }
