@@ -121,8 +121,7 @@ func (s *LogSet) markDue(l *Log) {
 // until the next call.
 func (s *LogSet) Collect() *Turn {
 	if len(s.dirty) == 0 {
-		s.nothing = Turn{Shard: s.shard}
-		return &s.nothing
+		return s.noTurn()
 	}
 	s.seq++
 	t := s.newTurn()
@@ -135,13 +134,18 @@ func (s *LogSet) Collect() *Turn {
 	s.dirty = s.dirty[:0]
 	if t.Empty() {
 		s.seq-- // an empty turn is not to be submitted
-		t.Seq = 0
 		if len(s.freeTurns) < freeTurnsMax {
-			s.freeTurns = append(s.freeTurns, &Turn{logs: t.logs[:0]})
-			t.logs = nil
+			s.freeTurns = append(s.freeTurns, t)
 		}
+		return s.noTurn()
 	}
 	return t
+}
+
+// noTurn is an empty turn.
+func (s *LogSet) noTurn() *Turn {
+	s.nothing = Turn{Shard: s.shard}
+	return &s.nothing
 }
 
 // newTurn reuses the slices of turns that are done.
