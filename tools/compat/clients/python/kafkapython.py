@@ -17,8 +17,9 @@ import driver
 class Poller(ConsumerRebalanceListener):
     """A consumer polled by a thread of its own, which alone touches it."""
 
-    def __init__(self, consumer):
+    def __init__(self, consumer, eager=False):
         self.consumer, self.positions, self.orders = consumer, {}, queue.Queue()
+        self.eager = eager
         self.quit = threading.Event()
         self.held = driver.Assignment()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -46,10 +47,11 @@ class Poller(ConsumerRebalanceListener):
 
     def on_partitions_revoked(self, revoked):
         # This client rejoins by itself soon after its first assignment, when it has
-        # all of the metadata.
+        # all of the metadata. With the cooperative assignor a commit here would wait
+        # for the rebalance that waits for it.
         taken = {p: self.positions.pop(p) for p in revoked if p in self.positions}
         try:
-            if taken:
+            if taken and self.eager:
                 self.consumer.commit(taken)
         except errors.KafkaError as e:
             driver.note(e)
@@ -177,7 +179,7 @@ class KafkaPython:
         # partitions for ever, on any broker; so refreshes are not too frequent. And a
         # leader that has no metadata of the topic yet assigns nothing.
         c.partitions_for_topic(topic)
-        p = Poller(c)
+        p = Poller(c, eager=assignor != "cooperative-sticky")
         c.subscribe([topic], listener=p)
         return p.start()
 
