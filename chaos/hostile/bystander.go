@@ -23,6 +23,7 @@ type bystander struct {
 		sync.Mutex
 		from, to []time.Duration // samples of the window: produce, end to end
 		sent     int64
+		waiting  map[int64]time.Time // not acknowledged yet, by when they were due
 		acked    map[int64]bool
 		read     map[int64]bool
 		slowest  time.Duration
@@ -39,7 +40,7 @@ const (
 
 func startBystander(ctx context.Context, addr string) (*bystander, error) {
 	b := &bystander{}
-	b.mu.acked, b.mu.read = make(map[int64]bool), make(map[int64]bool)
+	b.mu.waiting, b.mu.acked, b.mu.read = make(map[int64]time.Time), make(map[int64]bool), make(map[int64]bool)
 	var err error
 	b.producer, err = kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(bystanderName), kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(100_000))
@@ -77,6 +78,7 @@ func (b *bystander) send(ctx context.Context) {
 		b.mu.Lock()
 		n := b.mu.sent
 		b.mu.sent++
+		b.mu.waiting[n] = due
 		b.mu.Unlock()
 		binary.BigEndian.PutUint64(value, uint64(n))
 		binary.BigEndian.PutUint64(value[8:], uint64(due.UnixNano()))
@@ -85,6 +87,7 @@ func (b *bystander) send(ctx context.Context) {
 			took := time.Since(at)
 			b.mu.Lock()
 			defer b.mu.Unlock()
+			delete(b.mu.waiting, n)
 			if err != nil {
 				b.mu.errs = append(b.mu.errs, fmt.Errorf("the bystander's record %d: %w", n, err))
 				return
@@ -132,10 +135,19 @@ func (b *bystander) mark() {
 	b.mu.from, b.mu.to, b.mu.slowest = nil, nil, 0
 }
 
+// window counts records that still wait with their wait so far.
 func (b *bystander) window() window {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return window{samples: len(b.mu.from), produce: p99(b.mu.from), endToEnd: p99(b.mu.to), slowest: b.mu.slowest}
+	w := window{slowest: b.mu.slowest, endToEnd: p99(b.mu.to)}
+	all := slices.Clone(b.mu.from)
+	for _, due := range b.mu.waiting {
+		age := time.Since(due)
+		all = append(all, age)
+		w.slowest = max(w.slowest, age)
+	}
+	w.samples, w.produce = len(all), p99(all)
+	return w
 }
 
 func p99(d []time.Duration) time.Duration {

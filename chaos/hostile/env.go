@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,6 +179,32 @@ func (e *env) finish(ctx context.Context) error {
 	e.memory.stop()
 	return errors.Join(err, e.broker.Stop(30*time.Second))
 }
+
+// cpu is the CPU time of the broker so far.
+func (e *env) cpu() (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e.broker.PID()))
+	if err != nil {
+		return 0, fmt.Errorf("the broker has ended: %w", err)
+	}
+	// The name in brackets may hold anything; what follows are numbers.
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0, fmt.Errorf("/proc/PID/stat has %d fields", len(f))
+	}
+	var ticks int64
+	for _, s := range f[11:13] { // user and system time
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / userHZ, nil
+}
+
+// userHZ is the unit of times in /proc, the same on every Linux.
+const userHZ = 100
 
 // writeCertificate makes a certificate for 127.0.0.1, valid for a day.
 func writeCertificate(dir string) (cert, key string, err error) {

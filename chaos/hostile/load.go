@@ -1,3 +1,304 @@
 package main
 
-func loads() []attack { return nil }
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// loads are the attacks by amount.
+func loads() []attack {
+	var all []attack
+	for _, list := range [][]attack{connectionLoads(), tlsLoads(), readerLoads(), requestLoads(), groupLoads(), stateLoads()} {
+		all = append(all, list...)
+	}
+	for i := range all {
+		all[i].load = true
+	}
+	return all
+}
+
+// clientTLS trusts anybody: the certificate is made for this run.
+var clientTLS = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
+
+// n scales a number.
+func (e *env) n(n int) int { return max(1, int(float64(n)*e.o.scale)) }
+
+// dialersMax is how many connections are being made at a time.
+const dialersMax = 64
+
+// swarm is a number of connections. Closing resets them, so that their ports can
+// be used again at once.
+type swarm struct{ conns []*conn }
+
+// connect opens n connections to addr. Those that are not accepted are missing.
+func connect(ctx context.Context, addr string, n int) (*swarm, error) {
+	s := &swarm{conns: make([]*conn, n)}
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	var group sync.WaitGroup
+	for range min(n, dialersMax) {
+		group.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+				if err != nil {
+					failed.Store(&err)
+					continue
+				}
+				s.conns[i] = &conn{Conn: c}
+			}
+		})
+	}
+	group.Wait()
+	open := s.conns[:0]
+	for _, c := range s.conns {
+		if c != nil {
+			open = append(open, c)
+		}
+	}
+	s.conns = open
+	if len(open) == 0 && failed.Load() != nil {
+		return nil, *failed.Load()
+	}
+	return s, nil
+}
+
+func (s *swarm) close() {
+	for _, c := range s.conns {
+		reset(c.Conn)
+	}
+}
+
+func reset(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		// Only a socket that is closed refuses.
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// each calls fn for every connection, so many at a time, and counts what it says.
+func (s *swarm) each(atATime int, fn func(i int, c *conn) string) counts {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	total := counts{}
+	for range min(atATime, len(s.conns)) {
+		group.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(s.conns) {
+					return
+				}
+				said := fn(i, s.conns[i])
+				mu.Lock()
+				total[said]++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return total
+}
+
+// counts are outcomes by how often they came.
+type counts map[string]int
+
+// only gives the outcome if there is just one.
+func (c counts) only() (string, bool) {
+	if len(c) != 1 {
+		return "", false
+	}
+	for s := range c {
+		return s, true
+	}
+	return "", false
+}
+
+func (c counts) String() string {
+	if s, ok := c.only(); ok {
+		return "all: " + s
+	}
+	return fmt.Sprint(map[string]int(c))
+}
+
+// send writes without reading, for at most wait.
+func (c *conn) send(b []byte, wait time.Duration) error {
+	if err := c.SetWriteDeadline(time.Now().Add(wait)); err != nil {
+		return err
+	}
+	_, err := c.Write(b)
+	return err
+}
+
+// state says whether the broker has closed the connection, as far as can be told
+// without waiting.
+func (c *conn) state() string {
+	if err := c.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		return closedText
+	}
+	var b [1]byte
+	_, err := c.Read(b[:])
+	var timeout net.Error
+	if err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+		return "open"
+	}
+	return closedText
+}
+
+func (s *swarm) states() counts {
+	return s.each(256, func(_ int, c *conn) string { return c.state() })
+}
+
+// connectionLoads are many connections.
+func connectionLoads() []attack {
+	const many, hold = 9_000, 2 * time.Second
+	held := func(name string, n int, what func(i int) []byte) attack {
+		return attack{name: name, do: func(ctx context.Context, e *env) (outcome, error) {
+			n := e.n(n)
+			s, err := connect(ctx, e.broker.Addr(), n)
+			if err != nil {
+				return outcome{}, err
+			}
+			defer s.close()
+			accepted := len(s.conns)
+			if what != nil {
+				s.each(64, func(i int, c *conn) string { return fmt.Sprint(c.send(what(i), time.Second) == nil) })
+			}
+			time.Sleep(hold)
+			return outcome{figures: fmt.Sprintf("%d of %d accepted, then %v", accepted, n, s.states())}, nil
+		}}
+	}
+	half := func(announced int) func(int) []byte {
+		q := produceOf(-1, topicName, 0, make([]byte, announced))
+		frame := encode(q, produceVersion).frame
+		return func(int) []byte { return frame[:min(len(frame)/2, 600)] }
+	}
+	other := func(announced int) func(int) []byte {
+		frame := sized(append(header(3, 9, true), make([]byte, announced)...))
+		return func(int) []byte { return frame[:min(len(frame)/2, 600)] }
+	}
+	return []attack{
+		held("9,000 idle connections", many, nil),
+		held("9,000 connections with half a length", many, func(int) []byte { return []byte{0, 0} }),
+		held("9,000 connections with half a request of 1 KiB", many, half(1<<10)),
+		held("9,000 connections that announce 1 MiB of Produce", many, half(1<<20)),
+		held("9,000 connections that announce 1 MiB of Metadata", many, other(1<<20)),
+		held("500 connections that announce 90 MiB", 500, half(90<<20)),
+		{name: "20,000 connections opened and closed", do: func(ctx context.Context, e *env) (outcome, error) {
+			return e.storm(ctx, 20_000, nil)
+		}},
+		{name: "20,000 connections with one bad request each", do: func(ctx context.Context, e *env) (outcome, error) {
+			return e.storm(ctx, 20_000, sized(append(header(3, 1, false), 0x7f, 0xff, 0xff, 0xff)))
+		}},
+	}
+}
+
+// storm opens and closes connections, as fast as it can.
+func (e *env) storm(ctx context.Context, n int, say []byte) (outcome, error) {
+	n = e.n(n)
+	var next, refused atomic.Int64
+	var group sync.WaitGroup
+	for range dialersMax {
+		group.Go(func() {
+			for next.Add(1) <= int64(n) && ctx.Err() == nil {
+				c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", e.broker.Addr())
+				if err != nil {
+					refused.Add(1)
+					continue
+				}
+				if say != nil {
+					k := conn{Conn: c}
+					if k.send(say, time.Second) == nil {
+						_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+						var b [1]byte
+						_, _ = c.Read(b[:])
+					}
+				}
+				reset(c)
+			}
+		})
+	}
+	group.Wait()
+	if refused.Load() > 0 {
+		return outcome{}, fmt.Errorf("%d of %d connections were refused", refused.Load(), n)
+	}
+	return outcome{text: "all accepted"}, ctx.Err()
+}
+
+// tlsLoads are for the TLS port.
+func tlsLoads() []attack {
+	held := func(name string, n int, hold time.Duration, say []byte) attack {
+		return attack{name: name, tls: true, do: func(ctx context.Context, e *env) (outcome, error) {
+			s, err := connect(ctx, e.tlsAddr, e.n(n))
+			if err != nil {
+				return outcome{}, err
+			}
+			defer s.close()
+			if say != nil {
+				s.each(64, func(_ int, c *conn) string { return fmt.Sprint(c.send(say, time.Second) == nil) })
+			}
+			time.Sleep(hold)
+			return outcome{figures: s.states().String()}, nil
+		}}
+	}
+	hello := []byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}
+	garbage := make([]byte, 1000)
+	for i := range garbage {
+		garbage[i] = byte(i * 7)
+	}
+	shaken := func(name string, n int, then func(i int, c *conn) string, hold time.Duration) attack {
+		return attack{name: name, tls: true, do: func(ctx context.Context, e *env) (outcome, error) {
+			s, err := connect(ctx, e.tlsAddr, e.n(n))
+			if err != nil {
+				return outcome{}, err
+			}
+			defer s.close()
+			got := s.each(16, func(i int, c *conn) string {
+				t := tls.Client(c.Conn, clientTLS)
+				hctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+				defer cancel()
+				if err := t.HandshakeContext(hctx); err != nil {
+					return "no handshake"
+				}
+				c.Conn = t
+				if then == nil {
+					return "handshake"
+				}
+				return then(i, c)
+			})
+			time.Sleep(hold)
+			return outcome{figures: got.String()}, nil
+		}}
+	}
+	metadata := metadataOfAll()
+	return []attack{
+		held("500 TLS connections with garbage", 500, time.Second, garbage),
+		held("1,000 TLS handshakes that do not begin", 1000, 2*time.Second, nil),
+		held("1,000 TLS handshakes that stall", 1000, 2*time.Second, hello),
+		shaken("500 TLS connections that idle", 500, nil, time.Second),
+		shaken("200 TLS connections that ask and do not read", 200, func(_ int, c *conn) string {
+			if c.send(repeated(metadata.frame, 100), time.Second) != nil {
+				return "not taken"
+			}
+			return "taken"
+		}, 2*time.Second),
+	}
+}
+
+func repeated(b []byte, n int) []byte {
+	out := make([]byte, 0, n*len(b))
+	for range n {
+		out = append(out, b...)
+	}
+	return out
+}

@@ -83,6 +83,8 @@ func parseFlags(ctx context.Context, args []string) error {
 // the broker did what it must not.
 type attack struct {
 	name string
+	load bool // by amount: memory and the bystander are looked at
+	tls  bool // for brokers with a TLS listener
 	do   func(ctx context.Context, e *env) (got outcome, err error)
 }
 
@@ -116,7 +118,7 @@ func run(ctx context.Context, o options) error {
 func (e *env) attackAll(ctx context.Context) (*report, error) {
 	r := &report{env: e}
 	for _, a := range attacks() {
-		if !e.o.match.MatchString(a.name) {
+		if !e.o.match.MatchString(a.name) || a.tls && e.tlsAddr == "" {
 			continue
 		}
 		row, err := e.attackOnce(ctx, a)
@@ -136,14 +138,28 @@ func (e *env) attackAll(ctx context.Context) (*report, error) {
 
 // attackOnce carries one attack out; its error ends the run.
 func (e *env) attackOnce(ctx context.Context, a attack) (row, error) {
-	r := row{name: a.name, quiet: e.bystander.window()}
+	r := row{name: a.name, load: a.load}
+	if a.load {
+		// The time before is that of a broker at rest.
+		time.Sleep(settle)
+		e.bystander.mark()
+		time.Sleep(2 * settle)
+		r.quiet = e.bystander.window()
+	}
 	e.memory.reset()
 	e.bystander.mark()
+	cpu, err := e.cpu()
+	if err != nil {
+		return r, err
+	}
 	began := time.Now()
 	actx, cancel := context.WithTimeout(ctx, attackMax)
 	r.got, r.err = a.do(actx, e)
 	cancel()
 	r.took = time.Since(began)
+	if now, err := e.cpu(); err == nil {
+		r.cpu = now - cpu
+	}
 	r.during = e.bystander.window()
 	r.peak = e.memory.peak()
 	if err := e.alive(ctx); err != nil {
@@ -151,6 +167,9 @@ func (e *env) attackOnce(ctx context.Context, a attack) (row, error) {
 	}
 	return r, nil
 }
+
+// settle is how long a load is waited out before the next.
+const settle = 400 * time.Millisecond
 
 // attackMax bounds one attack.
 const attackMax = time.Minute

@@ -66,6 +66,8 @@ type row struct {
 	took          time.Duration
 	quiet, during window
 	peak          int64
+	cpu           time.Duration // of the broker
+	load          bool
 }
 
 func (r row) String() string {
@@ -74,7 +76,7 @@ func (r row) String() string {
 	if r.err != nil {
 		text += " FAILED: " + r.err.Error()
 	}
-	return fmt.Sprintf("%-44s %-60s %6.1fs %5d MiB  p99 %s -> %s", r.name, text, r.took.Seconds(), r.peak>>20, ms(r.quiet.produce), ms(r.during.produce))
+	return fmt.Sprintf("%-50s %-60s %5.1fs %5.1f CPU s %5d MiB  p99 %s -> %s, slowest %s", r.name, text, r.took.Seconds(), r.cpu.Seconds(), r.peak>>20, ms(r.quiet.produce), ms(r.during.produce), ms(r.during.slowest))
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1fms", float64(d)/1e6) }
@@ -84,10 +86,10 @@ type report struct {
 	rows []row
 }
 
-// print writes the table. Rows of single requests take milliseconds, in which
-// neither memory nor the bystander can be told; they are summed up.
+// print writes the table. Single requests take milliseconds, in which neither
+// memory nor the bystander can be told.
 func (r *report) print(w io.Writer) {
-	fmt.Fprintf(w, "\n| attack | what it got | Kafka 4.4 | seconds | resident MiB | bystander's p99 before, during (ms) | slowest (ms) |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "\n| attack | what it got | Kafka 4.4 | seconds | broker's CPU s | resident MiB | bystander's p99 before, during (ms) | slowest (ms) |\n|---|---|---|---|---|---|---|---|\n")
 	for _, row := range r.rows {
 		got := strings.Trim(row.got.text+"; "+row.got.figures, "; ")
 		if row.err != nil {
@@ -97,7 +99,11 @@ func (r *report) print(w io.Writer) {
 		if kafka == row.got.text {
 			kafka = "the same"
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %.1f | %d | %.1f, %.1f | %.0f |\n", row.name, cell(got), cell(kafka), row.took.Seconds(), row.peak>>20,
+		if !row.load {
+			fmt.Fprintf(w, "| %s | %s | %s | | | | | |\n", row.name, cell(got), cell(kafka))
+			continue
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %.1f | %.1f | %d | %.1f, %.1f | %.0f |\n", row.name, cell(got), cell(kafka), row.took.Seconds(), row.cpu.Seconds(), row.peak>>20,
 			float64(row.quiet.produce)/1e6, float64(row.during.produce)/1e6, float64(row.during.slowest)/1e6)
 	}
 }

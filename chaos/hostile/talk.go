@@ -19,7 +19,7 @@ const (
 // talk sends one request on a connection of its own, and sees whether the
 // connection still serves after an answer.
 func talk(name string, q request) attack {
-	return attack{name, func(ctx context.Context, e *env) (outcome, error) {
+	return attack{name: name, do: func(ctx context.Context, e *env) (outcome, error) {
 		c, err := e.dial(ctx)
 		if err != nil {
 			return outcome{}, err
@@ -37,7 +37,7 @@ func talk(name string, q request) attack {
 
 // bytesThen sends raw bytes and watches for a while what becomes of the connection.
 func bytesThen(name string, b []byte, wait time.Duration) attack {
-	return attack{name, func(ctx context.Context, e *env) (outcome, error) {
+	return attack{name: name, do: func(ctx context.Context, e *env) (outcome, error) {
 		c, err := e.dial(ctx)
 		if err != nil {
 			return outcome{}, err
@@ -76,7 +76,7 @@ func frameAttacks() []attack {
 		bytesThen("TLS to the plaintext port", []byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, answerWait),
 		bytesThen("zeros", make([]byte, 1<<16), answerWait),
 	}
-	list = append(list, attack{"half a request, then the end", func(ctx context.Context, e *env) (outcome, error) {
+	list = append(list, attack{name: "half a request, then the end", do: func(ctx context.Context, e *env) (outcome, error) {
 		c, err := e.dial(ctx)
 		if err != nil {
 			return outcome{}, err
@@ -90,7 +90,7 @@ func frameAttacks() []attack {
 		}
 		return said(c.answer(whole, answerWait)), nil
 	}})
-	list = append(list, attack{"a request byte by byte", func(ctx context.Context, e *env) (outcome, error) {
+	list = append(list, attack{name: "a request byte by byte", do: func(ctx context.Context, e *env) (outcome, error) {
 		c, err := e.dial(ctx)
 		if err != nil {
 			return outcome{}, err

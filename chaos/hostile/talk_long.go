@@ -41,7 +41,7 @@ func longAttacks() []attack {
 		{"metadata of 4 MiB", func(r *kmsg.JoinGroupRequest) { r.Protocols[0].Metadata = make([]byte, 4<<20) }},
 	}
 	for i, j := range joins {
-		list = append(list, attack{"JoinGroup and SyncGroup, " + j.name, func(ctx context.Context, e *env) (outcome, error) {
+		list = append(list, attack{name: "JoinGroup and SyncGroup, " + j.name, do: func(ctx context.Context, e *env) (outcome, error) {
 			c, err := e.dial(ctx)
 			if err != nil {
 				return outcome{}, err

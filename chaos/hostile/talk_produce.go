@@ -122,7 +122,7 @@ func produceAttacks() []attack {
 	var list []attack
 	for _, x := range edits {
 		// Made when it is sent: some are large, and timestamps are of that time.
-		list = append(list, attack{"Produce, " + x.name, func(ctx context.Context, e *env) (outcome, error) {
+		list = append(list, attack{name: "Produce, " + x.name, do: func(ctx context.Context, e *env) (outcome, error) {
 			return talk("", encode(produceOf(-1, topicName, 0, recordBatch(x.edit)), produceVersion)).do(ctx, e)
 		}})
 	}
