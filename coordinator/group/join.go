@@ -235,6 +235,7 @@ func (mb *member) learn(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 	for i, p := range req.Protocols {
 		mb.protocols[i] = protocol{p.Name, append([]byte{}, p.Metadata...)}
 	}
+	req.Protocols = nil // it may wait for long, and its bytes are not counted
 }
 
 func (m *Machine) updateMember(g *liveGroup, mb *member, cmd *core.Command, req *kmsg.JoinGroupRequest) {

@@ -50,6 +50,8 @@ func (m *Machine) syncGroup(cmd *core.Command, req *kmsg.SyncGroupRequest) {
 		m.synced(g, mb)
 		if g.leader == mb.id {
 			m.assignAll(g, req)
+		} else {
+			req.GroupAssignment = nil // it may wait for long, and its bytes are not counted
 		}
 	case stateStable:
 		m.synced(g, mb)

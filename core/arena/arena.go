@@ -71,6 +71,15 @@ func (a *Arena) Stats() (mapped, live int64) {
 // goroutine; by the time it returns, a release may have added to it.
 func (a *Arena) Room() int64 { return a.limitBytes - a.liveBytes.Load() }
 
+// CostBytes is what an Alloc of n bytes takes of the limit: whole chunks where n is
+// more than half of one.
+func CostBytes(n int) int64 {
+	if n <= ChunkBytes/2 {
+		return int64(n)
+	}
+	return int64((n + ChunkBytes - 1) &^ (ChunkBytes - 1))
+}
+
 // LimitBytes is the most that the arena maps.
 func (a *Arena) LimitBytes() int64 { return a.limitBytes }
 

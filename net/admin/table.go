@@ -12,6 +12,10 @@ var table = []Metric{
 	{Name: "millrace_requests_malformed_total", Kind: Counter, Help: "Requests that could not be decoded; their connections were closed."},
 	{Name: "millrace_requests_unsupported_total", Kind: Counter, Help: "Requests of keys or versions that are not served."},
 
+	{Name: "millrace_fetch_parked_bytes", Kind: Gauge, Help: "Memory of the fetches that wait for records."},
+	{Name: "millrace_fetch_parked_bytes_limit", Kind: Gauge, Help: "Bound of millrace_fetch_parked_bytes; beyond it fetches do not wait."},
+	{Name: "millrace_fetch_unparked_total", Kind: Counter, Help: "Fetches that were answered at once because too many waited."},
+
 	{Name: "millrace_connections", Kind: Gauge, Labels: []string{"shard"}, Help: "Open client connections."},
 	{Name: "millrace_connections_opened_total", Kind: Counter, Labels: []string{"shard"}, Help: "Client connections accepted."},
 	{Name: "millrace_connections_refused_total", Kind: Counter, Labels: []string{"reason"}, Help: "Client connections closed on arrival: by the setting that bounds them, or for a failed TLS handshake."},
@@ -20,6 +24,9 @@ var table = []Metric{
 	{Name: "millrace_sends_blocked_total", Kind: Counter, Labels: []string{"shard"}, Help: "Replies that the kernel did not take at once."},
 	{Name: "millrace_request_bytes", Kind: Gauge, Labels: []string{"shard"}, Help: "Bytes of requests being worked on."},
 	{Name: "millrace_request_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_request_bytes; beyond it sockets are not read."},
+	{Name: "millrace_reply_bytes", Kind: Gauge, Labels: []string{"shard"}, Help: "Bytes of answers in the heap that clients have not read."},
+	{Name: "millrace_reply_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_reply_bytes; beyond it who does not read is not served."},
+	{Name: "millrace_connections_unread_total", Kind: Counter, Labels: []string{"shard"}, Help: "Connections closed because their client read nothing while memory for answers was short."},
 	{Name: "millrace_reads_paused_total", Kind: Counter, Labels: []string{"shard", "reason"}, Help: "Times that a socket was not read for lack of room, by what was lacking."},
 
 	{Name: "millrace_shard_turns_total", Kind: Counter, Labels: []string{"shard"}, Help: "Turns of the shard's event loop."},

@@ -67,6 +67,10 @@ type Conn interface {
 	// yet. It counts against what may wait for this client, so that requests
 	// behind a large answer are not read before it has left.
 	Expect(place uint64, n int)
+	// Parked says that the request of a place waits for something other than work,
+	// and that what is kept of it is bounded elsewhere: its bytes are given back, so
+	// that requests that wait do not keep others from being read.
+	Parked(place uint64)
 	// Close ends the connection; replies not yet sent are dropped. reason is for
 	// the log and must say what was refused.
 	Close(reason string)

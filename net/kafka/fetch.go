@@ -42,6 +42,7 @@ type fetch struct {
 
 	minBytes int
 	deadline core.Tick
+	parked   int64
 	met      bool // the shard that ended the round has its share
 
 	answer fetchReply
@@ -144,6 +145,7 @@ func (f *fetch) route() {
 	if f.failed {
 		f.minBytes, f.deadline = 0, r.Now()
 	}
+	f.park()
 	for _, a := range f.asked {
 		q := a.q
 		q.MaxBytes, q.Deadline = int(max(maxBytes, 0)), f.deadline
@@ -151,6 +153,28 @@ func (f *fetch) route() {
 		q.Owner = f
 	}
 	f.submit(f.minBytes)
+}
+
+// fetchPartBytes is what a partition of a fetch that waits takes, about: its want,
+// item, part, waiter, and its share of the request.
+const fetchPartBytes = 512
+
+// park counts what a fetch that waits keeps. Beyond ParkedBytesMax it does not
+// wait, and is answered with what there is.
+func (f *fetch) park() {
+	w := f.r.w
+	if f.deadline <= f.r.Now() || f.minBytes == 0 {
+		return
+	}
+	n := int64(len(f.items))*fetchPartBytes + int64(f.r.bytes)
+	if w.parked.Load()+n > w.server.opts.ParkedBytesMax/int64(w.loop.Shards()) {
+		w.unparked.Add(1)
+		f.minBytes, f.deadline = 0, f.r.Now()
+		return
+	}
+	f.parked = n
+	w.parked.Add(n)
+	f.r.Parked()
 }
 
 // submit begins a round: each shard waits for its share of what is missing above
@@ -254,6 +278,8 @@ func (f *fetch) Resume(q shard.Request) {
 }
 
 func (f *fetch) reply() {
+	f.r.w.parked.Add(-f.parked)
+	f.parked = 0
 	for i := range f.items {
 		it := &f.items[i]
 		if it.shard >= 0 {

@@ -450,3 +450,35 @@ func TestFetchTellsDivergenceAndLeader(t *testing.T) {
 		t.Errorf("brokers %+v", resp.Brokers)
 	}
 }
+
+// TestFetchesThatWaitGiveTheirBytesBackAndAreBounded has more of them than memory is
+// kept for.
+func TestFetchesThatWaitGiveTheirBytesBackAndAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.loop.shards = 1
+	f.server.opts.ParkedBytesMax = 5 * (2*fetchPartBytes + 200)
+	f.loop.answer = func(_ core.ShardID, q shard.Request) bool {
+		return q.(*shard.Fetch).Deadline <= f.loop.now // the others wait
+	}
+	var places []uint64
+	for range 8 {
+		places = append(places, f.serve(frameBytes(fetchRequest("t", 0, 0, fetchPart{0, 1}, fetchPart{1, 1}), 12)))
+		f.loop.run()
+	}
+	waiting := 0
+	for _, p := range places {
+		if _, ok := f.conn.replies[p]; !ok {
+			waiting++
+		}
+	}
+	bytes, most, unparked := f.server.Parked()
+	if waiting < 4 || waiting > 6 || f.conn.parked != waiting || bytes > most || bytes == 0 || unparked != uint64(8-waiting) {
+		t.Errorf("%d wait, %d gave their bytes back, %d of %d bytes are parked, %d did not wait", waiting, f.conn.parked, bytes, most, unparked)
+	}
+	for _, q := range f.loop.held {
+		q.Base().Owner.(Continuation).Resume(q)
+	}
+	if bytes, _, _ := f.server.Parked(); bytes != 0 {
+		t.Errorf("%d bytes are parked after the last answer", bytes)
+	}
+}

@@ -106,11 +106,13 @@ type fakeConn struct {
 	info    ConnInfo
 	replies map[uint64][]byte
 	closed  string
+	parked  int
 	next    uint64
 }
 
 func (c *fakeConn) Info() *ConnInfo     { return &c.info }
 func (c *fakeConn) Expect(uint64, int)  {}
+func (c *fakeConn) Parked(uint64)       { c.parked++ }
 func (c *fakeConn) Close(reason string) { c.closed = reason }
 func (c *fakeConn) Reply(place uint64, r Reply) {
 	if _, twice := c.replies[place]; twice {
@@ -145,7 +147,7 @@ func testOptions() Options {
 	return Options{
 		Node: 1, AutoCreateTopics: true, NumPartitions: 1, DefaultReplicationFactor: 1,
 		OffsetsTopicPartitions: 4, OffsetsTopicReplicationFactor: 1,
-		FetchMaxBytes: 1 << 20, FetchSessionsMax: 4, PartitionsPerDescribeMax: 100,
+		FetchMaxBytes: 1 << 20, ParkedBytesMax: 1 << 20, FetchSessionsMax: 4, PartitionsPerDescribeMax: 100,
 		Config:    func() *config.Config { return config.Defaults() },
 		Logf:      func(string, ...any) {},
 		DiskSpace: func() (int64, int64) { return 1 << 30, 1 << 31 },

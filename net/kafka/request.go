@@ -29,6 +29,7 @@ type Request struct {
 	place    uint64
 	buf      arena.Buf // holds Payload, if arena memory
 	received core.Tick
+	bytes    int // of Payload as it came
 	replied  bool
 }
 
@@ -60,7 +61,7 @@ func (w *Worker) Serve(c Conn, f Frame) {
 		r.refuseVersion()
 		return
 	}
-	r.ClientID, r.Payload = h.clientID, rest
+	r.ClientID, r.Payload, r.bytes = h.clientID, rest, len(rest)
 	if !a.raw {
 		r.Body = kmsg.RequestForKey(h.key)
 		r.Body.SetVersion(h.version)
@@ -101,7 +102,7 @@ func (r *Request) refuseVersion() {
 func (r *Request) Reply(resp kmsg.Response) {
 	resp.SetVersion(r.Version)
 	eachError(resp, r.Failed)
-	if len(r.Payload) > textBytesMax/2 {
+	if r.bytes > textBytesMax/2 {
 		cutTexts(resp)
 	}
 	flexible := r.Version >= r.api.flexibleFrom && r.Key != int16(kmsg.ApiVersions)
@@ -115,6 +116,13 @@ func (r *Request) Reply(resp kmsg.Response) {
 func (r *Request) ReplyFrame(reply Reply) {
 	r.end()
 	r.conn.Reply(r.place, reply)
+}
+
+// Parked gives the request's bytes back while it waits for others: what is kept of
+// it is bounded where it waits. Payload is gone then.
+func (r *Request) Parked() {
+	r.Payload = nil
+	r.conn.Parked(r.place)
 }
 
 // ReplyNothing ends a request that has no response (Produce with acks=0).

@@ -27,6 +27,9 @@ type Options struct {
 	// PartitionsPerDescribeMax is max.request.partition.size.limit.
 	PartitionsPerDescribeMax int32
 
+	// ParkedBytesMax bounds what the fetches that wait keep in memory, of the node.
+	ParkedBytesMax int64
+
 	// ProducerIDBlock is how many producer ids a loop asks the controller for.
 	ProducerIDBlock int32
 
@@ -80,6 +83,9 @@ type Worker struct {
 	server *Server
 	loop   Loop
 	stats  []apiStats // by row of the table; atomic, read by metrics
+	// Atomic; read by metrics.
+	parked   atomic.Int64  // bytes that waiting fetches keep
+	unparked atomic.Uint64 // fetches that were answered at once since there were too many
 
 	// Owned by the loop.
 	sessions  *fetchSessionCache

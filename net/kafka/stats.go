@@ -100,6 +100,18 @@ func errorName(code int16) string {
 	return kerr.UnknownServerError.Message
 }
 
+// Parked is what the fetches that wait keep in memory, its bound, and how many were
+// answered at once because of it. Any goroutine.
+func (s *Server) Parked() (bytes, most int64, unparked uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.mu.workers {
+		bytes += w.parked.Load()
+		unparked += w.unparked.Load()
+	}
+	return bytes, s.opts.ParkedBytesMax, unparked
+}
+
 // Refused are the requests that closed their connection: malformed ones, and
 // those of keys and versions that are not served. Any goroutine.
 func (s *Server) Refused() (malformed, unsupported uint64) {

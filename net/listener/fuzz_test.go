@@ -20,6 +20,8 @@ type stillTransport struct{}
 
 func (stillTransport) written() int64 { return 0 }
 
+func (stillTransport) atHand(int) bool { return false }
+
 func (stillTransport) flush()  {}
 func (stillTransport) pause()  {}
 func (stillTransport) resume() {}

@@ -255,7 +255,7 @@ func TestTicketsAreGivenInOrderOfArrival(t *testing.T) {
 
 func TestRequestsThatDoNotComeMakeRoomForThoseThatWait(t *testing.T) {
 	ts := start(t, func(o *Options) { o.NodeBytesMax = 1 << 20; o.StallMax = time.Hour; o.Shards = 2 })
-	whole := request(opEcho, 1, make([]byte, 500<<10))
+	whole := request(opEcho, 1, make([]byte, 400<<10))
 	for range 4 { // two get a ticket, two wait for theirs
 		ts.dial().send(whole[:100])
 	}
@@ -263,8 +263,58 @@ func TestRequestsThatDoNotComeMakeRoomForThoseThatWait(t *testing.T) {
 		return ts.loops[0].stats.paused[pauseBudget].Load()+ts.loops[1].stats.paused[pauseBudget].Load() == 2
 	})
 	patient := ts.dial()
-	patient.send(request(opEcho, 7, []byte("x")))
-	patient.want(7, []byte("x"))
+	large := make([]byte, overtakeBytesMax+1) // one that may not overtake
+	patient.send(request(opEcho, 7, large))
+	patient.want(7, large)
+}
+
+// TestWholeRequestsOvertakeThoseThatDoNotCome has more connections announce
+// requests than there is room for, of both kinds of memory.
+func TestWholeRequestsOvertakeThoseThatDoNotCome(t *testing.T) {
+	for name, c := range map[string]struct {
+		key  int16
+		size int
+		node int64
+	}{
+		"heap":           {opEcho, 500 << 10, 4 << 20},
+		"payload":        {opProduce, 500 << 10, 4 << 20},
+		"payload memory": {opProduce, 1<<20 + 100, 64 << 20}, // takes two chunks
+	} {
+		t.Run(name, func(t *testing.T) {
+			ts := start(t, func(o *Options) {
+				o.NodeBytesMax, o.ArenaBytes, o.StallMax = c.node, 16<<20, time.Hour
+			})
+			announced := request(c.key, 1, make([]byte, c.size))
+			for range 40 {
+				ts.dial().send(announced[:100])
+			}
+			l := ts.loops[0]
+			eventually(t, "requests that wait", func() bool {
+				return l.stats.paused[pauseBudget].Load()+l.stats.paused[pauseArena].Load() > 20
+			})
+			c := ts.dial()
+			for i := range uint32(20) {
+				payload := make([]byte, 1000+i*1000)
+				c.send(request(opEcho, i, payload))
+				c.want(i, payload)
+			}
+			// One whose beginning came when there was no room is found later.
+			late := request(opEcho, 77, make([]byte, 30_000))
+			c.send(late[:5000])
+			time.Sleep(20 * time.Millisecond)
+			c.send(late[5000:])
+			c.want(77, make([]byte, 30_000))
+			for i := range uint32(20) {
+				c.send(request(opProduce, 100+i, make([]byte, 1000+i*1000)))
+				eventually(t, "a produce request", func() bool { _, held := ts.handlers[0].counts(); return held == 1 })
+				ts.handlers[0].letGo()
+				c.want(100+i, []byte("0"))
+			}
+			if closed := l.stats.closed.Load(); closed > 0 {
+				t.Errorf("%d connections had to be closed first", closed)
+			}
+		})
+	}
 }
 
 func TestRequestsForAnotherShardWaitForRoomInItsInbox(t *testing.T) {

@@ -46,8 +46,10 @@ type Loop struct {
 	srv    *Server
 	arena  *arena.Arena
 	budget *budget.Budget // of this shard's requests, under the node's
-	logs   *raftlog.LogSet
-	shard  reactor
+	// overtaking is the part that is kept for requests that have wholly come.
+	overtaking *budget.Budget
+	logs       *raftlog.LogSet
+	shard      reactor
 	// shardStats is called on the loop; nil where the shard has none.
 	shardStats func() shard.Stats
 	worker     handler
@@ -65,6 +67,8 @@ type Loop struct {
 	timers     timerHeap
 	sessions   map[*session]struct{}
 	spill      []byte     // read ahead of the connection that is being read
+	arriving   int64      // payload memory of frames that have not wholly come
+	replies    replyBytes // in the heap, not taken by clients yet
 	unsent     []*session // have replies to flush at the end of the turn
 	closing    []*session // are to be closed at the end of the turn
 	waiting    waitList   // want a ticket to read their next request

@@ -19,6 +19,8 @@ type LoopStats struct {
 	Paused                                map[string]uint64
 	Connections                           int64
 	RequestBytes, RequestBytesMax         int64
+	ReplyBytes, ReplyBytesMax             int64  // in the heap, not taken by clients yet
+	Unread                                uint64 // connections closed because their client read nothing
 	ArenaMapped, ArenaLive, ArenaBytesMax int64
 	InflightBytesMax                      int64
 	FetchWaitersMax                       int
@@ -74,7 +76,8 @@ func (l *Loop) counters() LoopStats {
 		Opened: s.opened.Load(), Closed: s.closed.Load(),
 		ArenaFull: s.arenaFull.Load(), BlockedSends: s.blockedSends.Load(),
 		Connections:  s.connections.Load(),
-		RequestBytes: l.budget.UsedBytes(), RequestBytesMax: l.budget.LimitBytes(),
+		RequestBytes: l.budget.UsedBytes() + l.overtaking.UsedBytes(), RequestBytesMax: l.budget.LimitBytes() + l.overtaking.LimitBytes(),
+		ReplyBytes: s.replyBytes.Load(), ReplyBytesMax: l.replies.max, Unread: s.unread.Load(),
 		ArenaBytesMax: l.arena.LimitBytes(),
 		Paused:        make(map[string]uint64, pauseReasons-1),
 	}

@@ -92,6 +92,7 @@ type Options struct {
 	ConnBytesMax        int64 // request bytes of one connection
 	ConnOutBytesMax     int64 // reply bytes that wait for one client; beyond it its requests are not read
 	NodeBytesMax        int64 // request bytes of the node
+	ReplyBytesMax       int64 // bytes of replies in the heap of the node; beyond it who does not read is not served
 	ShardBytesMax       int64 // request bytes of one shard's connections
 	ArenaBytes          int64 // payload memory of one shard
 	InboxMax            int   // messages that wait for one loop
@@ -114,6 +115,7 @@ func DefaultOptions() Options {
 		ConnBytesMax:        16 << 20,
 		ConnOutBytesMax:     4 << 20,
 		NodeBytesMax:        128 << 20,
+		ReplyBytesMax:       64 << 20,
 		ShardBytesMax:       128 << 20,
 		ArenaBytes:          512 << 20,
 		InboxMax:            8192,
@@ -140,6 +142,7 @@ func (o *Options) validate() error {
 	positive("ConnOutBytesMax", o.ConnOutBytesMax)
 	positive("NodeBytesMax", o.NodeBytesMax)
 	positive("ShardBytesMax", o.ShardBytesMax)
+	positive("ReplyBytesMax", o.ReplyBytesMax)
 	positive("ArenaBytes", o.ArenaBytes)
 	positive("InboxMax", int64(o.InboxMax))
 	positive("IdleMax", int64(o.IdleMax))

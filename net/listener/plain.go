@@ -117,6 +117,14 @@ func (p *plain) writable(err error) {
 	p.flush()
 }
 
+// atHand looks into the kernel's buffer too.
+func (p *plain) atHand(n int) bool {
+	if n -= len(p.ahead) + p.c.InboundBuffered(); n <= 0 {
+		return true
+	}
+	return kernelHas(p.fd) >= n
+}
+
 // written is nothing: sent hears of every byte.
 func (p *plain) written() int64 { return 0 }
 

@@ -48,3 +48,12 @@ func (p poller) set(fd int, events uint32) error {
 	}
 	return nil
 }
+
+// kernelHas is how many bytes of a socket can be read now.
+func kernelHas(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -31,6 +31,7 @@ type Server struct {
 	opts        Options
 	clock       clock
 	budget      *budget.Budget // of requests, of the node
+	overtaking  *budget.Budget // the same for those that have wholly come
 	loops       []*Loop
 	journal     journal
 	store       store
@@ -91,7 +92,8 @@ func New(opts Options) (*Server, error) {
 func newServer(opts Options) *Server {
 	srv := &Server{
 		opts: opts, clock: newClock(),
-		budget:      budget.New(opts.NodeBytesMax, nil),
+		budget:      budget.New(opts.NodeBytesMax-opts.NodeBytesMax/overtakeShare, nil),
+		overtaking:  budget.New(opts.NodeBytesMax/overtakeShare, nil),
 		journalDone: make(chan struct{}),
 		failed:      make(chan error, 1),
 	}
@@ -101,12 +103,14 @@ func newServer(opts Options) *Server {
 	for i := range opts.Shards {
 		l := &Loop{
 			id: core.ShardID(i), srv: srv,
-			arena:    arena.New(opts.ArenaBytes),
-			budget:   budget.New(opts.ShardBytesMax, srv.budget),
-			inbox:    newInbox(opts.InboxMax),
-			outbox:   make([][]message, opts.Shards),
-			sessions: make(map[*session]struct{}),
-			spill:    make([]byte, spillSmallBytes),
+			arena:      arena.New(opts.ArenaBytes),
+			budget:     budget.New(opts.ShardBytesMax-opts.ShardBytesMax/overtakeShare, srv.budget),
+			overtaking: budget.New(opts.ShardBytesMax/overtakeShare, srv.overtaking),
+			replies:    replyBytes{max: opts.ReplyBytesMax / int64(opts.Shards)},
+			inbox:      newInbox(opts.InboxMax),
+			outbox:     make([][]message, opts.Shards),
+			sessions:   make(map[*session]struct{}),
+			spill:      make([]byte, spillSmallBytes),
 		}
 		l.deadline.Store(noDeadline)
 		srv.loops = append(srv.loops, l)

@@ -21,6 +21,8 @@ type transport interface {
 	close()
 	// written grows with what the client takes, also before sent hears of it.
 	written() int64
+	// atHand says whether n bytes more can be read without waiting for the client.
+	atHand(n int) bool
 }
 
 // source gives out bytes that were read; 0 when there are none at hand.
@@ -62,6 +64,7 @@ type session struct {
 	size        int // of the frame, once the length is known
 	lastSize    int // of the frame before it
 	hasTicket   bool
+	overtook    bool      // the ticket is of loop.overtaking
 	buf         arena.Buf // of a Produce frame
 	frame       []byte    // what has come of the frame
 	ticketSince core.Tick // when it got its ticket
@@ -72,8 +75,9 @@ type session struct {
 	expectedBytes int64
 
 	// What is to be sent.
-	out      []piece
-	outBytes int64 // of out and of replies that wait for earlier ones
+	out       []piece
+	outBytes  int64 // of out and of replies that wait for earlier ones
+	headBytes int64 // of these, bytes of the heap
 	// When the client last took bytes, or was first to take any; exact when
 	// dropUnread has looked at what is written.
 	unreadSince core.Tick
@@ -91,6 +95,7 @@ type session struct {
 // piece is bytes to be sent; bufs are released once they are.
 type piece struct {
 	b    []byte
+	head int // of these, bytes of the heap that loop.replies counts
 	bufs []arena.Buf
 }
 
@@ -169,27 +174,57 @@ func (s *session) admit() pauseReason {
 		return pauseInflight
 	case l.outboxed > 0:
 		return pauseBusy
-	case l.waiting.ahead(), !l.budget.Reserve(int64(s.size)):
+	case l.replies.full() && s.headBytes > 0:
+		return pauseSlow
+	case s.inPayload() && !s.mayArrive():
+		return pauseArena
+	case !l.waiting.ahead() && l.budget.Reserve(int64(s.size)):
+		s.overtook = false
+	case s.mayOvertake() && l.overtaking.Reserve(int64(s.size)):
+		s.overtook = true
+	default:
 		return pauseBudget
 	}
-	const produce = 0
-	if key := binary.BigEndian.Uint16(s.prelude[4:]); key == produce && int64(s.size) <= l.arena.LimitBytes()/4 {
-		buf, err := l.arena.Alloc(s.size)
-		if err != nil {
-			l.shedMemory(s.size)
-			if buf, err = l.arena.Alloc(s.size); err != nil {
-				l.release(int64(s.size))
-				l.waiting.refused = true
-				return pauseArena
-			}
-		}
-		s.buf, s.frame = buf, buf.Bytes()[:0]
-	} else {
-		s.frame = make([]byte, 0, min(s.size, frameStepBytes))
+	if !s.allocate() {
+		l.undo(int64(s.size), s.overtook)
+		return pauseArena
 	}
 	s.hasTicket, s.ticketSince = true, l.now
 	s.frame = append(s.frame, s.prelude[4:]...)
 	return notPaused
+}
+
+// inPayload says whether the frame is kept in payload memory.
+func (s *session) inPayload() bool {
+	const produce = 0
+	return binary.BigEndian.Uint16(s.prelude[4:]) == produce && int64(s.size) <= s.loop.arena.LimitBytes()/4
+}
+
+// mayArrive says whether there is payload memory for a frame to wait in: those that
+// have not come yet may hold half of it.
+func (s *session) mayArrive() bool {
+	l := s.loop
+	return l.arriving == 0 || l.arriving+arena.CostBytes(s.size) <= l.arena.LimitBytes()/2 || s.transport.atHand(s.size-4)
+}
+
+// allocate takes memory for the frame.
+func (s *session) allocate() bool {
+	l := s.loop
+	if !s.inPayload() {
+		s.frame = make([]byte, 0, min(s.size, frameStepBytes))
+		return true
+	}
+	buf, err := l.arena.Alloc(s.size)
+	if err != nil {
+		l.shedMemory(s.size)
+		if buf, err = l.arena.Alloc(s.size); err != nil {
+			l.waiting.refused = true
+			return false
+		}
+	}
+	s.buf, s.frame = buf, buf.Bytes()[:0]
+	l.arriving += arena.CostBytes(s.size)
+	return true
 }
 
 // frameStepBytes is what a frame in ordinary memory is given at once, so that a
@@ -224,7 +259,7 @@ func (s *session) readFrame(src source) bool {
 
 // serve hands the complete frame to the handler.
 func (s *session) serve() {
-	f := kafka.Frame{Bytes: s.frame, Buf: s.buf, Place: s.slots.add(slot{ticketBytes: int64(s.size)})}
+	f := kafka.Frame{Bytes: s.frame, Buf: s.buf, Place: s.slots.add(slot{ticketBytes: int64(s.size), overtook: s.overtook})}
 	s.inflightBytes += int64(s.size)
 	s.loop.stats.requests.Add(1)
 	s.loop.stats.bytesIn.Add(uint64(s.size) + 4)
@@ -233,6 +268,9 @@ func (s *session) serve() {
 }
 
 func (s *session) dropFrame() {
+	if s.buf.Len() > 0 {
+		s.loop.arriving -= arena.CostBytes(s.size)
+	}
 	s.lastSize = s.size
 	s.preludeHave, s.size, s.hasTicket = 0, 0, false
 	s.buf, s.frame = arena.Buf{}, nil
@@ -282,6 +320,7 @@ func (s *session) Reply(place uint64, r kafka.Reply) {
 	sl.filled, sl.reply = true, r
 	s.giveBack(sl)
 	s.outBytes += int64(r.Len())
+	s.countHead(len(r.Head))
 	for {
 		sl := s.slots.first()
 		if sl == nil || !sl.filled {
@@ -295,10 +334,33 @@ func (s *session) Reply(place uint64, r kafka.Reply) {
 
 // giveBack returns a slot's reservations.
 func (s *session) giveBack(sl *slot) {
-	s.inflightBytes -= sl.ticketBytes
 	s.expectedBytes -= sl.expectedBytes
-	s.loop.release(sl.ticketBytes)
-	sl.ticketBytes, sl.expectedBytes = 0, 0
+	sl.expectedBytes = 0
+	s.giveTicketBack(sl)
+}
+
+func (s *session) giveTicketBack(sl *slot) {
+	s.inflightBytes -= sl.ticketBytes
+	s.loop.release(sl.ticketBytes, sl.overtook)
+	sl.ticketBytes = 0
+}
+
+// Parked implements kafka.Conn.
+func (s *session) Parked(place uint64) {
+	if sl := s.slots.at(place); sl != nil && !s.closed {
+		s.giveTicketBack(sl)
+		s.roomMade()
+	}
+}
+
+// countHead counts n bytes of replies in the heap that the client has not taken.
+func (s *session) countHead(n int) {
+	s.headBytes += int64(n)
+	s.loop.replies.bytes += int64(n)
+	s.loop.stats.replyBytes.Store(s.loop.replies.bytes)
+	if s.loop.replies.full() {
+		s.loop.unreadSoon()
+	}
 }
 
 // enqueue appends a reply to what is to be sent.
@@ -310,7 +372,7 @@ func (s *session) enqueue(r kafka.Reply) {
 	if len(s.out) == 0 {
 		s.unreadSince = s.loop.now
 	}
-	s.out = append(s.out, piece{b: r.Head})
+	s.out = append(s.out, piece{b: r.Head, head: len(r.Head)})
 	for _, t := range r.Tail {
 		if len(t) > 0 {
 			s.out = append(s.out, piece{b: t})
@@ -332,6 +394,7 @@ func (s *session) sent(n int) {
 	i := 0
 	for ; i < len(s.out) && n >= len(s.out[i].b); i++ {
 		n -= len(s.out[i].b)
+		s.countHead(-s.out[i].head)
 		releaseAll(s.out[i].bufs)
 	}
 	rest := s.out[i:]
@@ -372,10 +435,11 @@ func (s *session) ended() {
 	}
 	s.closed, s.closing = true, true
 	if s.hasTicket {
-		s.loop.release(int64(s.size))
+		s.loop.release(int64(s.size), s.overtook)
 		s.buf.Release()
 	}
 	s.dropFrame()
+	s.countHead(-int(s.headBytes))
 	for sl := s.slots.first(); sl != nil; sl = s.slots.first() {
 		s.giveBack(sl)
 		releaseAll(sl.reply.Bufs)

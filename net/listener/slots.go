@@ -7,6 +7,7 @@ type slot struct {
 	filled        bool
 	reply         kafka.Reply
 	ticketBytes   int64 // reserved for the request
+	overtook      bool  // of loop.overtaking
 	expectedBytes int64 // announced for the reply
 }
 

@@ -16,4 +16,6 @@ type loopStats struct {
 	paused       [pauseReasons]atomic.Uint64
 	blockedSends atomic.Uint64
 	connections  atomic.Int64
+	replyBytes   atomic.Int64  // in the heap, not taken by clients yet
+	unread       atomic.Uint64 // connections closed because their client read nothing
 }

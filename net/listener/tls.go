@@ -152,6 +152,9 @@ func (t *secure) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// atHand knows of what is decrypted.
+func (t *secure) atHand(n int) bool { return len(t.chunk) >= n }
+
 // pause needs no call: the reader waits while the chunk is not used up.
 func (t *secure) pause() {}
 

@@ -19,6 +19,35 @@ const (
 	unreadShare = 2
 )
 
+// replyBytes are the replies of a loop that lie in the heap and that their clients
+// have not taken. Beyond max a connection that has some is not read, and clients
+// that take nothing lose theirs; beyond twice that they do so soon.
+type replyBytes struct {
+	bytes, max int64
+	soon       bool // a look is due
+}
+
+func (r *replyBytes) full() bool { return r.bytes > r.max }
+
+// unreadSoonAfter is when clients are looked at once there are too many replies,
+// and how long one may stand still when there are twice as many.
+const unreadSoonAfter = 200 * core.Millisecond
+
+// unreadSoon looks at the clients before watchUnread does.
+func (l *Loop) unreadSoon() {
+	if l.replies.soon {
+		return
+	}
+	l.replies.soon = true
+	l.After(l.now+unreadSoonAfter, func() {
+		l.replies.soon = false
+		if l.replies.full() {
+			l.dropUnread()
+			l.unreadSoon()
+		}
+	})
+}
+
 // watchUnread asks every loop to drop such clients when this loop's shard, or its
 // connections, found no payload memory since the last look.
 func (l *Loop) watchUnread() {
@@ -49,11 +78,18 @@ func (l *Loop) memoryWasShort() bool {
 // dropUnread closes the connections whose replies have stood still.
 func (l *Loop) dropUnread() {
 	var still []*session
+	grace, why := unreadGrace, "payload memory was short (memory.payload.bytes)"
+	if l.replies.full() {
+		why = "too many replies were not read (queued.max.reply.bytes)"
+	}
+	if l.replies.bytes > 2*l.replies.max {
+		grace = unreadSoonAfter
+	}
 	for s := range l.sessions {
 		if n := s.transport.written(); n != s.written {
 			s.written, s.unreadSince = n, l.now
 		}
-		if !s.closing && len(s.out) > 0 && l.now-s.unreadSince >= unreadGrace {
+		if !s.closing && len(s.out) > 0 && l.now-s.unreadSince >= grace {
 			still = append(still, s)
 		}
 	}
@@ -64,7 +100,7 @@ func (l *Loop) dropUnread() {
 			return
 		}
 		freed += s.outBytes
-		s.Close(fmt.Sprintf("%d bytes of replies were not read for %d ms, while payload memory was short (memory.payload.bytes)",
-			s.outBytes, (l.now-s.unreadSince)/core.Millisecond))
+		l.stats.unread.Add(1)
+		s.Close(fmt.Sprintf("%d bytes of replies were not read for %d ms, while %s", s.outBytes, (l.now-s.unreadSince)/core.Millisecond, why))
 	}
 }

@@ -78,3 +78,42 @@ func TestClientsThatReadNothingGiveWayWhileMemoryIsShort(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreadRepliesOfTheHeapAreBounded lets clients ask and read nothing, while
+// another one goes on.
+func TestUnreadRepliesOfTheHeapAreBounded(t *testing.T) {
+	const size, most, silent = 100_000, 4 << 20, 30
+	ts := start(t, func(o *Options) { o.ReplyBytesMax = most })
+	l := ts.loops[0]
+	for range silent {
+		c := ts.dial()
+		go func() {
+			for i := range uint32(400) {
+				if _, err := c.conn.Write(request(opEcho, i, make([]byte, size))); err != nil {
+					return // its connection is closed, as it should be
+				}
+			}
+		}()
+	}
+	honest := ts.dial()
+	highest := int64(0)
+	deadline := time.Now().Add(20 * time.Second)
+	for i := uint32(0); l.stats.unread.Load() == 0 || l.stats.replyBytes.Load() > most; i++ {
+		honest.send(request(opEcho, i, []byte("x")))
+		honest.want(i, []byte("x"))
+		highest = max(highest, l.stats.replyBytes.Load())
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes of replies and %d connections closed", l.stats.replyBytes.Load(), l.stats.unread.Load())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// A turn's requests of each that were admitted before the limit was met come on top.
+	if limit := int64(most + silent*2*size); highest > limit {
+		t.Errorf("%d bytes of replies, at most %d were expected", highest, limit)
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if said := strings.Join(ts.log, "\n"); !strings.Contains(said, "queued.max.reply.bytes") {
+		t.Errorf("the log does not tell: %q", said)
+	}
+}

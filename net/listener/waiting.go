@@ -10,13 +10,14 @@ import (
 // waitList holds the sessions of a loop that are paused and may be read again
 // when something is given back. Bounded by the number of connections.
 type waitList struct {
-	queue   []*session // want a ticket, memory or another shard's attention; oldest first
-	recheck []*session // paused by their own limits, which have room now
-	retry   bool       // a timer for the queue is set
-	serving bool       // the head of the queue may take a ticket
-	watch   bool       // a timer for slow requests is set
-	refused bool       // a request found no payload memory since watchUnread looked
-	starved uint64     // the shard's ReadsStarved when it looked
+	queue      []*session // want a ticket, memory or another shard's attention; oldest first
+	recheck    []*session // paused by their own limits, which have room now
+	retry      bool       // a timer for the queue is set
+	serving    bool       // the head of the queue may take a ticket
+	watch      bool       // a timer for slow requests is set
+	overtaking bool       // a timer for overtake is set
+	refused    bool       // a request found no payload memory since watchUnread looked
+	starved    uint64     // the shard's ReadsStarved when it looked
 }
 
 // ahead says whether others wait for a ticket and are to have it first.
@@ -34,6 +35,44 @@ func (w *waitList) remove(s *session) {
 	if s.queued {
 		s.queued = false
 		w.queue = slices.DeleteFunc(w.queue, func(o *session) bool { return o == s })
+	}
+}
+
+// A request that is small and has wholly come need not wait behind those that were
+// only announced: its ticket, of a budget kept for such requests, lasts as long as
+// it is being worked on. Otherwise connections that announce and do not send would
+// shut everyone out, a budget's worth of them at a time.
+const (
+	overtakeBytesMax = 64 << 10
+	// overtakeShare of the bytes for requests are kept for them.
+	overtakeShare = 8
+	// overtakeEvery is how often the waiting ones are looked through.
+	overtakeEvery = 20 * core.Millisecond
+)
+
+func (s *session) mayOvertake() bool {
+	return s.size <= overtakeBytesMax && s.transport.atHand(s.size-4)
+}
+
+// overtake reads those of the waiting connections whose request has come.
+func (l *Loop) overtake() {
+	w := &l.waiting
+	if len(w.queue) == 0 || w.overtaking {
+		return
+	}
+	w.overtaking = true
+	l.After(l.now+overtakeEvery, func() { w.overtaking = false })
+	for _, s := range slices.Clone(w.queue) {
+		if l.outboxed > 0 {
+			return
+		}
+		if s.closing || s.paused != pauseBudget && s.paused != pauseArena || !s.mayOvertake() {
+			continue
+		}
+		if s.admit() == notPaused {
+			w.remove(s)
+			s.unpause()
+		}
 	}
 }
 
@@ -120,6 +159,7 @@ func (l *Loop) serveWaiting() {
 	q := l.waiting.queue
 	l.waiting.queue = append(q[:0], q[n:]...)
 	clear(q[len(q)-n:])
+	l.overtake()
 	l.starving.Store(len(l.waiting.queue) > 0)
 }
 
@@ -149,9 +189,28 @@ func (l *Loop) readWaiting(s *session) bool {
 	return false
 }
 
+// undo gives back what was reserved a moment ago, which may have kept another loop
+// from it. This one tries again by itself.
+func (l *Loop) undo(n int64, overtook bool) {
+	if overtook {
+		l.overtaking.Release(n)
+		return
+	}
+	l.budget.Release(n)
+	for _, o := range l.srv.loops {
+		if o != l && o.starving.Load() {
+			o.wake()
+		}
+	}
+}
+
 // release gives a ticket back and wakes the loops that wait for one.
-func (l *Loop) release(n int64) {
+func (l *Loop) release(n int64, overtook bool) {
 	if n == 0 {
+		return
+	}
+	if overtook {
+		l.overtaking.Release(n)
 		return
 	}
 	l.budget.Release(n)

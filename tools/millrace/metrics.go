@@ -53,6 +53,10 @@ func (b *broker) collectRequests(e *admin.Emitter) {
 			e.Set("millrace_request_errors_total", float64(n), a.API, name)
 		}
 	}
+	parked, most, unparked := b.kafka.Parked()
+	e.Set("millrace_fetch_parked_bytes", float64(parked))
+	e.Set("millrace_fetch_parked_bytes_limit", float64(most))
+	e.Set("millrace_fetch_unparked_total", float64(unparked))
 	malformed, unsupported := b.kafka.Refused()
 	e.Set("millrace_requests_malformed_total", float64(malformed))
 	e.Set("millrace_requests_unsupported_total", float64(unsupported))
@@ -72,6 +76,9 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 		}
 		set("millrace_request_bytes", float64(l.RequestBytes))
 		set("millrace_request_bytes_limit", float64(l.RequestBytesMax))
+		set("millrace_reply_bytes", float64(l.ReplyBytes))
+		set("millrace_reply_bytes_limit", float64(l.ReplyBytesMax))
+		set("millrace_connections_unread_total", float64(l.Unread))
 		set("millrace_shard_turns_total", float64(l.Turns))
 		set("millrace_shard_journal_turns_total", float64(l.JournalTurns))
 		e.Set("millrace_payload_memory_bytes", float64(l.ArenaMapped), id, "mapped")

@@ -197,6 +197,7 @@ func kafkaOptions(cfg *config.Config, logf func(string, ...any)) kafka.Options {
 		FetchMaxBytes:                 int32(cfg.Int("fetch.max.bytes")),
 		FetchSessionsMax:              int(cfg.Int("max.incremental.fetch.session.cache.slots")),
 		PartitionsPerDescribeMax:      int32(cfg.Int("max.request.partition.size.limit")),
+		ParkedBytesMax:                cfg.Int("queued.max.request.bytes"),
 		ProducerIDBlock:               meta.ProducerIDBlockSize,
 		Logf:                          logf,
 	}
@@ -211,6 +212,7 @@ func listenerOptions(cfg *config.Config, logf func(string, ...any)) listener.Opt
 	o.RequestBytesMax = int32(cfg.Int("socket.request.max.bytes"))
 	o.NodeBytesMax = cfg.Int("queued.max.request.bytes")
 	o.ShardBytesMax = cfg.Int("queued.max.request.bytes")
+	o.ReplyBytesMax = cfg.Int("queued.max.reply.bytes")
 	o.ArenaBytes = cfg.Int("memory.payload.bytes") / int64(o.Shards)
 	o.IdleMax = time.Duration(cfg.Int("connections.max.idle.ms")) * time.Millisecond
 	o.IOWorkers = int(cfg.Int("io.threads"))
