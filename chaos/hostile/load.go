@@ -17,8 +17,9 @@ func loads() []attack {
 	for _, list := range [][]attack{connectionLoads(), tlsLoads(), readerLoads(), requestLoads(), groupLoads(), stateLoads()} {
 		all = append(all, list...)
 	}
+	quick := len(connectionLoads()) + len(tlsLoads())
 	for i := range all {
-		all[i].load = true
+		all[i].load, all[i].more = true, i >= quick
 	}
 	return all
 }
@@ -161,7 +162,7 @@ func (s *swarm) states() counts {
 
 // connectionLoads are many connections.
 func connectionLoads() []attack {
-	const many, hold = 9_000, 2 * time.Second
+	const many, hold = 5_000, 2 * time.Second
 	held := func(name string, n int, what func(i int) []byte) attack {
 		return attack{name: name, do: func(ctx context.Context, e *env) (outcome, error) {
 			n := e.n(n)
@@ -188,17 +189,17 @@ func connectionLoads() []attack {
 		return func(int) []byte { return frame[:min(len(frame)/2, 600)] }
 	}
 	return []attack{
-		held("9,000 idle connections", many, nil),
-		held("9,000 connections with half a length", many, func(int) []byte { return []byte{0, 0} }),
-		held("9,000 connections with half a request of 1 KiB", many, half(1<<10)),
-		held("9,000 connections that announce 1 MiB of Produce", many, half(1<<20)),
-		held("9,000 connections that announce 1 MiB of Metadata", many, other(1<<20)),
+		held("5,000 idle connections", many, nil),
+		held("5,000 connections with half a length", many, func(int) []byte { return []byte{0, 0} }),
+		held("5,000 connections with half a request of 1 KiB", many, half(1<<10)),
+		held("5,000 connections that announce 1 MiB of Produce", many, half(1<<20)),
+		held("5,000 connections that announce 1 MiB of Metadata", many, other(1<<20)),
 		held("500 connections that announce 90 MiB", 500, half(90<<20)),
-		{name: "20,000 connections opened and closed", do: func(ctx context.Context, e *env) (outcome, error) {
-			return e.storm(ctx, 20_000, nil)
+		{name: "10,000 connections opened and closed", do: func(ctx context.Context, e *env) (outcome, error) {
+			return e.storm(ctx, 10_000, nil)
 		}},
-		{name: "20,000 connections with one bad request each", do: func(ctx context.Context, e *env) (outcome, error) {
-			return e.storm(ctx, 20_000, sized(append(header(3, 1, false), 0x7f, 0xff, 0xff, 0xff)))
+		{name: "10,000 connections with one bad request each", do: func(ctx context.Context, e *env) (outcome, error) {
+			return e.storm(ctx, 10_000, sized(append(header(3, 1, false), 0x7f, 0xff, 0xff, 0xff)))
 		}},
 	}
 }

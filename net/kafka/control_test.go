@@ -58,6 +58,7 @@ type scriptConn struct {
 }
 
 func (c *scriptConn) Info() *ConnInfo { return &c.info }
+func (c *scriptConn) Parked(uint64)   {}
 func (c *scriptConn) Reply(place uint64, r Reply) {
 	if _, twice := c.replies[place]; twice {
 		panic("a place was filled twice")

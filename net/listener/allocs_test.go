@@ -107,10 +107,11 @@ func (c *handConn) flush() {
 	}
 	c.s.sent(n)
 }
-func (c *handConn) pause()         { c.bad = errors.New("the connection was paused") }
-func (c *handConn) resume()        {}
-func (c *handConn) close()         { c.bad = errors.New("the connection was closed") }
-func (c *handConn) written() int64 { return 0 }
+func (c *handConn) pause()          { c.bad = errors.New("the connection was paused") }
+func (c *handConn) resume()         {}
+func (c *handConn) close()          { c.bad = errors.New("the connection was closed") }
+func (c *handConn) written() int64  { return 0 }
+func (c *handConn) atHand(int) bool { return false }
 
 // handServer is a server of one shard over a memDisk, with everything in it real but
 // gnet and the goroutines, whose part the test has.

@@ -268,6 +268,19 @@ func TestRequestsThatDoNotComeMakeRoomForThoseThatWait(t *testing.T) {
 	patient.want(7, large)
 }
 
+// TestOnlyProduceMayBeLarge announces more than other requests may have.
+func TestOnlyProduceMayBeLarge(t *testing.T) {
+	ts := start(t, nil)
+	c := ts.dial()
+	c.send(request(opEcho, 1, make([]byte, otherBytesMax))[:100])
+	c.wantClosed()
+	c = ts.dial()
+	c.send(request(opProduce, 1, make([]byte, otherBytesMax)))
+	eventually(t, "the produce request", func() bool { _, held := ts.handlers[0].counts(); return held == 1 })
+	ts.handlers[0].letGo()
+	c.want(1, []byte("0"))
+}
+
 // TestWholeRequestsOvertakeThoseThatDoNotCome has more connections announce
 // requests than there is room for, of both kinds of memory.
 func TestWholeRequestsOvertakeThoseThatDoNotCome(t *testing.T) {

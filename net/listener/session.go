@@ -146,8 +146,17 @@ func (s *session) readPrelude(src source) bool {
 			s.size = int(size)
 		}
 	}
+	const produce = 0
+	if key := binary.BigEndian.Uint16(s.prelude[4:]); key != produce && s.size > otherBytesMax {
+		s.Close(fmt.Sprintf("a request of %d bytes with API key %d: only Produce may have more than %d", s.size, key, otherBytesMax))
+		return false
+	}
 	return true
 }
+
+// otherBytesMax bounds every request but Produce. What they hold grows up to
+// thirtyfold when it is decoded, and keeps a loop for as long as that takes.
+const otherBytesMax = 8 << 20
 
 // badLength explains a length prefix that cannot be, with the usual causes.
 func badLength(b []byte, size, limit int32) string {
