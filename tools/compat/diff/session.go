@@ -38,7 +38,6 @@ type session struct {
 type kind struct {
 	signature string
 	seeds     []uint64
-	text      string // the shortest sequence
 }
 
 func newSession(o options, brokers [2]broker, advertised map[int16]versions) *session {
