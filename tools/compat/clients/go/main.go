@@ -12,12 +12,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-const rebalanceInProgress = "27"
+// notInGroup are the codes of a commit by a member that has to join first, again
+// perhaps: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS.
+var notInGroup = []string{"22", "25", "27"}
 
 func main() {
 	name := flag.String("client", "", "franz, sarama or kafkago")
@@ -167,11 +170,11 @@ func (s *session) consume(verb string, a arguments) (err error) {
 	return err
 }
 
-// commit repeats while the group rebalances.
+// commit repeats until the member is in the group.
 func (s *session) commit() error {
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		err := s.consumer.commit()
-		if err == nil || codeOf(err) != rebalanceInProgress || time.Now().After(end) {
+		if err == nil || !slices.Contains(notInGroup, codeOf(err)) || time.Now().After(end) {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
@@ -66,13 +67,13 @@ final class Consuming {
             t.get(Client.LIMIT_MS, TimeUnit.MILLISECONDS);
         }
 
-        /** While a rebalance is going on the client wants to be polled before it commits. */
+        /** A member that has to join first, again perhaps, is polled before it commits. */
         private void commit() {
             for (long end = System.nanoTime() + Client.LIMIT_MS * 1_000_000L; ; poll()) {
                 try {
                     consumer.commitSync();
                     return;
-                } catch (RebalanceInProgressException e) {
+                } catch (RebalanceInProgressException | CommitFailedException e) {
                     if (System.nanoTime() > end) throw e;
                 }
             }

@@ -102,6 +102,22 @@ function startStream (producer, topic) {
   return () => { stopped = true; return ended }
 }
 
+// Codes of a commit by a member that has to join first, again perhaps:
+// ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS.
+const notInGroup = ['22', '25', '27']
+
+// commit repeats until the member is in the group.
+async function commit (consumer) {
+  for (const end = Date.now() + 20000; ;) {
+    try {
+      return await consumer.commit()
+    } catch (e) {
+      if (!notInGroup.includes(codeOf(e)) || Date.now() > end) throw e
+    }
+    await sleep(100)
+  }
+}
+
 function commands (client) {
   let producer, consumer, stopStream
   const open = async settings => { producer = await client.producer({ codec: 'none', acks: 'all', ...settings }) }
@@ -129,7 +145,7 @@ function commands (client) {
         fromBeginning: a.reset !== 'end', session: Number(a.session || 6000),
       }, newReport())
     },
-    commit: () => consumer.commit(),
+    commit: () => commit(consumer),
     leave: () => consumer.leave(),
   }
 }

@@ -29,7 +29,8 @@ import time
 import traceback
 
 LOCK = threading.Lock()
-REBALANCE_IN_PROGRESS = 27
+# Codes of a commit by a member that has to join first, again perhaps.
+NOT_IN_GROUP = (22, 25, 27)  # ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS
 
 
 def say(line):
@@ -137,13 +138,13 @@ class Session:
         return ""
 
     def commit(self):
-        """Repeats it while the group rebalances."""
+        """Repeats it until the member is in the group."""
         end = time.monotonic() + 20
         while True:
             try:
                 return self.consumer.commit()
             except Exception as e:
-                if self.client.code(e) != REBALANCE_IN_PROGRESS or time.monotonic() > end:
+                if self.client.code(e) not in NOT_IN_GROUP or time.monotonic() > end:
                     raise
                 time.sleep(0.1)
 

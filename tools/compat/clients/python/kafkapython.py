@@ -92,6 +92,8 @@ class KafkaPython:
         self.brokers = brokers
 
     def code(self, e):
+        if isinstance(e, errors.CommitFailedError):
+            return 25  # it does not say which of the codes it was
         # Some errors have the code in their text alone.
         shown = re.search(r"\[Error (\d+)\]", str(e))
         return getattr(e, "errno", None) or (int(shown.group(1)) if shown else None)

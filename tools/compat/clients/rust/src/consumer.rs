@@ -16,6 +16,13 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 use crate::client::SOON;
 use crate::{got, position, say, Answer, Arguments, Position};
 
+/// Codes of a commit by a member that has to join first, again perhaps.
+const NOT_IN_GROUP: [RDKafkaErrorCode; 3] = [
+    RDKafkaErrorCode::IllegalGeneration,
+    RDKafkaErrorCode::UnknownMemberId,
+    RDKafkaErrorCode::RebalanceInProgress,
+];
+
 /// What a member holds and how far it has got, shared with its poller.
 #[derive(Default)]
 pub struct Held {
@@ -139,13 +146,13 @@ impl Reader {
         Ok(Reader::start(consumer))
     }
 
-    /// Repeats it while the group rebalances.
+    /// Repeats it until the member is in the group.
     pub fn commit(&self) -> Answer<()> {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
             match self.commit_once() {
                 Err(e)
-                    if e.rdkafka_error_code() == Some(RDKafkaErrorCode::RebalanceInProgress)
+                    if matches!(e.rdkafka_error_code(), Some(code) if NOT_IN_GROUP.contains(&code))
                         && Instant::now() < end =>
                 {
                     thread::sleep(Duration::from_millis(100));
