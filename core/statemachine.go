@@ -18,7 +18,7 @@ type ClientInfo struct {
 
 // Command is a request to a coordinator's state machine. Body is a kmsg request
 // (or a type of the coordinator's own), and the machine sets Reply to the
-// matching response before it lists the Command in Output.Replies.
+// matching response before it lists the Command in Output.Replies or a Write.
 //
 // A Command that waits (JoinGroup, SyncGroup) is kept by the machine and listed
 // in a later Output, exactly once.
@@ -48,6 +48,9 @@ type Write struct {
 // Output is filled by a state machine during one call.
 type Output struct {
 	Writes []Write
+	// Replies leave at once: answers that may be wrong about what is not committed
+	// yet, but must not wait for a slow disk (heartbeats).
+	Replies []*Command
 	// Image, when not nil, replaces the cluster image (controller only). The
 	// shard publishes it once everything appended before it, the Writes of this
 	// Output included, is committed; if one of those could not be appended the
@@ -61,5 +64,6 @@ type Output struct {
 // Reset empties o for the next call and keeps its memory.
 func (o *Output) Reset() {
 	clear(o.Writes)
-	o.Writes, o.Image, o.TrimBelow = o.Writes[:0], nil, 0
+	clear(o.Replies)
+	o.Writes, o.Replies, o.Image, o.TrimBelow = o.Writes[:0], o.Replies[:0], nil, 0
 }

@@ -11,9 +11,9 @@ import (
 // shard's loop. Determinism as in the shard itself.
 //
 // On the leader, records are replayed as soon as they are appended, so the
-// machine always sees its own latest decisions; replies wait for the commit. A
-// leader that loses its term is Reset and replayed from the log. On followers
-// records are replayed as they commit.
+// machine always sees its own latest decisions; replies wait for the commit, save
+// for Output.Replies. A leader that loses its term is Reset and replayed from the
+// log. On followers records are replayed as they commit.
 type StateMachine interface {
 	// Handle decides on a command. It changes no replicated state.
 	Handle(now core.Tick, cmd *core.Command, out *core.Output)

@@ -93,8 +93,9 @@ func (s *Shard) replyCommands(cs []*core.Command) {
 }
 
 // hostOutput carries out what a call of the machine asks for: its records are
-// appended and replayed, the rest waits for the commit.
+// appended and replayed, the rest waits for the commit, save for Output.Replies.
 func (s *Shard) hostOutput(h *host) {
+	s.replyCommands(h.out.Replies)
 	failed := false
 	for i := range h.out.Writes {
 		w := &h.out.Writes[i]
@@ -340,6 +341,7 @@ func (s *Shard) hostResigns(p *partition, err error) {
 	}
 	h.led = false
 	h.m.Resign(s.now, &h.out)
+	s.replyCommands(h.out.Replies)
 	for i := range h.out.Writes {
 		w := &h.out.Writes[i]
 		if len(w.Records) > 0 {

@@ -12,7 +12,8 @@ import (
 )
 
 // counter is a state machine that adds up the numbers it is given. Adding 0
-// waits in the machine until the next number.
+// waits in the machine until the next number; adding nothing ("now") is answered
+// at once.
 type counter struct {
 	sum      int
 	led      int
@@ -28,7 +29,12 @@ type counter struct {
 }
 
 func (m *counter) Handle(now core.Tick, cmd *core.Command, out *core.Output) {
-	n := cmd.Body.(int)
+	n, ok := cmd.Body.(int)
+	if !ok { // "now"
+		cmd.Reply = m.sum
+		out.Replies = append(out.Replies, cmd)
+		return
+	}
 	if n == 0 {
 		m.waiting = append(m.waiting, cmd)
 		return
@@ -106,6 +112,11 @@ func TestCoordinatorRepliesWaitForTheCommit(t *testing.T) {
 		if n.answered(r) {
 			t.Fatal("answered before the commit")
 		}
+	}
+	now := &Coordinate{Partition: id, Command: core.Command{Body: "now"}}
+	n.ask(now)
+	if !n.answered(now) || now.Command.Reply != 3 {
+		t.Fatalf("what need not wait waits: %v", now.Command.Reply)
 	}
 	if ms[0].sum != 3 {
 		t.Fatalf("the leader does not see its own records: %d", ms[0].sum)

@@ -83,6 +83,9 @@ func (h *harness) send(tag string, body any, client core.ClientInfo) *core.Comma
 }
 
 func (h *harness) carryOut(out *core.Output) {
+	for _, cmd := range out.Replies {
+		h.answered(cmd)
+	}
 	for i := range out.Writes {
 		w := &out.Writes[i]
 		if h.fail && len(w.Records) > 0 {

@@ -55,13 +55,15 @@ func (m *Machine) afterLeave(g *liveGroup) {
 	}
 }
 
-// heartbeat answers Heartbeat.
+// heartbeat answers Heartbeat, at once as Kafka does: behind the group's commits
+// the answer would wait for the disk, and the session would pass meanwhile.
 func (m *Machine) heartbeat(cmd *core.Command, req *kmsg.HeartbeatRequest) {
 	resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
 	if e := m.checkHeartbeat(req); e != nil {
 		resp.ErrorCode = e.Code
 	}
-	m.reply(cmd, resp)
+	cmd.Reply = resp
+	m.out.Replies = append(m.out.Replies, cmd)
 }
 
 func (m *Machine) checkHeartbeat(req *kmsg.HeartbeatRequest) *kerr.Error {
