@@ -11,6 +11,10 @@ import (
 const (
 	groupPartitions = 6
 	perRound        = 60 // records that a group gets at a time
+	// A commit waits for the disk, and the heartbeats of its connection wait behind
+	// it. So a session outlasts a disk that stands still for some seconds, as that
+	// of a busy machine does.
+	sessionMs = 15000
 )
 
 // join makes driver number i a member of the trial's group.
@@ -21,6 +25,9 @@ func (t *trial) join(i int, options string) *driver {
 	}
 	if !strings.Contains(options, "assignor=") {
 		options += " assignor=default"
+	}
+	if !strings.Contains(options, "session=") {
+		options += fmt.Sprintf(" session=%d", sessionMs)
 	}
 	t.do(d, "join group=%s topic=%s %s", t.group, t.topic, strings.TrimSpace(options))
 	t.members = append(t.members, d)
@@ -116,7 +123,7 @@ func (t *trial) committed(want int64) {
 		return
 	}
 	sum := int64(-1)
-	t.await(5*time.Second, func() bool {
+	t.await(20*time.Second, func() bool {
 		var err error
 		sum, err = t.s.committed(t.ctx, t.group, t.topic)
 		t.check(err, "fetch the committed offsets")

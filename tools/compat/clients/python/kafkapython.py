@@ -5,7 +5,7 @@ import queue
 import re
 import threading
 
-from kafka import errors, ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import errors, AsyncConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.admin._partitions import OffsetSpec, OffsetTimestamp
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -14,7 +14,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 import driver
 
 
-class Poller(ConsumerRebalanceListener):
+class Poller(AsyncConsumerRebalanceListener):
     """A consumer polled by a thread of its own, which alone touches it."""
 
     def __init__(self, consumer, eager=False):
@@ -31,7 +31,9 @@ class Poller(ConsumerRebalanceListener):
     def run(self):
         while not self.quit.is_set():
             try:
-                for tp, batch in self.consumer.poll(50).items():
+                # A poll that ends while this client rejoins for new metadata leaves it
+                # without partitions for ever, on any broker; so a poll is long.
+                for tp, batch in self.consumer.poll(500).items():
                     for m in batch:
                         self.positions[tp] = OffsetAndMetadata(m.offset + 1, "", -1)
                         driver.got(m.partition, m.offset, m.key, m.value)
@@ -45,19 +47,23 @@ class Poller(ConsumerRebalanceListener):
                     f.set_exception(e)
         self.consumer.close()
 
-    def on_partitions_revoked(self, revoked):
-        # This client rejoins by itself soon after its first assignment, when it has
-        # all of the metadata. With the cooperative assignor a commit here would wait
-        # for the rebalance that waits for it.
+    async def on_partitions_revoked(self, revoked):
+        # With the cooperative assignor a commit here would wait for the rebalance that
+        # waits for it.
         taken = {p: self.positions.pop(p) for p in revoked if p in self.positions}
         try:
             if taken and self.eager:
-                self.consumer.commit(taken)
+                await self.consumer.commit_async(taken)
         except errors.KafkaError as e:
             driver.note(e)
         self.held.remove(p.partition for p in revoked)
 
-    def on_partitions_assigned(self, assigned):
+    async def on_partitions_lost(self, lost):
+        for p in lost:
+            self.positions.pop(p, None)
+        self.held.remove(p.partition for p in lost)
+
+    async def on_partitions_assigned(self, assigned):
         self.held.add(p.partition for p in assigned)
 
     def commit(self):
@@ -177,12 +183,11 @@ class KafkaPython:
                           auto_offset_reset={"start": "earliest", "end": "latest"}[reset], enable_auto_commit=False,
                           session_timeout_ms=session, heartbeat_interval_ms=500, metadata_max_age_ms=3000,
                           fetch_max_wait_ms=200, **more)
-        # A refresh of the metadata in the middle of a rebalance can leave it without
-        # partitions for ever, on any broker; so refreshes are not too frequent. And a
-        # leader that has no metadata of the topic yet assigns nothing.
-        c.partitions_for_topic(topic)
         p = Poller(c, eager=assignor != "cooperative-sticky")
         c.subscribe([topic], listener=p)
+        # A leader that has no metadata of the topic yet assigns nothing, and one that
+        # had it before it subscribed rejoins at the next refresh.
+        c.partitions_for_topic(topic)
         return p.start()
 
 
