@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector allocates too, and makes pools forget what they keep.
+
 package kafka
 
 import (

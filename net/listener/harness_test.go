@@ -67,9 +67,7 @@ type testHandler struct {
 }
 
 func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
-	h.mu.Lock()
-	h.served++
-	h.mu.Unlock()
+	defer h.count() // last: who has seen the count finds the request among the held
 	key := binary.BigEndian.Uint16(f.Bytes)
 	corr, payload := f.Bytes[4:8], f.Bytes[8:]
 	switch key {
@@ -112,6 +110,12 @@ func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
 	default:
 		h.t.Errorf("frame with key %d", key)
 	}
+}
+
+func (h *testHandler) count() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.served++
 }
 
 type resume func()
