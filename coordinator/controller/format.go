@@ -214,9 +214,10 @@ func (r *reader) uint64() uint64 {
 	return 0
 }
 
+// uvarint takes only the shortest form: one thing has one key.
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
-	if r.bad || n <= 0 {
+	if r.bad || n <= 0 || n > 1 && r.b[n-1] == 0 {
 		r.bad = true
 		return 0
 	}
@@ -317,7 +318,7 @@ func (d *decoded) value(v *reader) {
 			d.configs[name] = v.string()
 		}
 	case kindQuotas:
-		n := v.count(10)
+		n := v.count(9) // an empty name and its bits
 		d.quotas = make(map[string]float64, n)
 		for range n {
 			name := v.string()
