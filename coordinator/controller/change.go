@@ -77,7 +77,7 @@ func (ch *change) replay(r core.Record) {
 	case kindConfigs:
 		ch.replayConfigs(d)
 	case kindQuotas:
-		im.Quotas = im.Quotas.With(d.entity, d.quotas)
+		ch.edit.PutQuotas(d.entity, d.quotas)
 	case kindCounters:
 		ch.state.nextPartition, ch.state.nextProducer = d.nextPartition, d.nextProducer
 	}

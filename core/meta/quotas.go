@@ -34,18 +34,19 @@ type QuotaEntity [quotaKinds]QuotaMatch
 // for each entity. It is never changed once it is part of an Image.
 type Quotas map[QuotaEntity]map[string]float64
 
-// With is q with the values of one entity replaced; none removes it.
-func (q Quotas) With(e QuotaEntity, values map[string]float64) Quotas {
-	out := maps.Clone(q)
-	switch {
-	case len(values) == 0:
-		delete(out, e)
-	case out == nil:
-		return Quotas{e: values}
-	default:
-		out[e] = values
+// PutQuotas replaces the values of one entity; none removes it.
+func (e *Edit) PutQuotas(of QuotaEntity, values map[string]float64) {
+	if !e.ownQuotas {
+		e.ownQuotas = true
+		if e.Image.Quotas = maps.Clone(e.Image.Quotas); e.Image.Quotas == nil {
+			e.Image.Quotas = Quotas{}
+		}
 	}
-	return out
+	if len(values) == 0 {
+		delete(e.Image.Quotas, of)
+	} else {
+		e.Image.Quotas[of] = values
+	}
 }
 
 // Entities lists the entities in a fixed order.

@@ -171,7 +171,7 @@ func (im *Image) WithoutTopic(name string) *Image {
 }
 
 // Edit makes a new Image out of an old one in several steps, and copies each
-// bucket at most once on the way. One goroutine owns it.
+// bucket and the quotas at most once on the way. One goroutine owns it.
 type Edit struct {
 	// Image is the new one; the Edit's owner may set its plain fields, and
 	// replaces maps and slices rather than writing into them.
@@ -180,6 +180,7 @@ type Edit struct {
 	names, topicIDs, pages copies
 	ownPages               map[core.PartitionID]bool
 	copied                 bool // the roots
+	ownQuotas              bool
 }
 
 // copies says which buckets and nodes of a table an Edit has copied.

@@ -55,6 +55,29 @@ func TestImagesAreImmutable(t *testing.T) {
 	}
 }
 
+// TestQuotasOfOneEditAreCopiedOnce: one of many changes costs what it changes, and
+// no earlier Image sees any of them.
+func TestQuotasOfOneEditAreCopiedOnce(t *testing.T) {
+	user := func(i int) QuotaEntity { return QuotaEntity{QuotaUser: {Used: true, Name: fmt.Sprint(i)}} }
+	values := map[string]float64{"producer_byte_rate": 1}
+	old := &Image{}
+	for i := range 1000 {
+		e := old.Edit()
+		e.PutQuotas(user(i), values)
+		old = e.Done()
+	}
+	e := old.Edit()
+	next := e.Image
+	e.PutQuotas(user(0), nil)
+	of := user(1)
+	if allocs := testing.AllocsPerRun(100, func() { e.PutQuotas(of, values) }); allocs > 0 {
+		t.Errorf("%v allocations for one more change", allocs)
+	}
+	if len(old.Quotas) != 1000 || old.Quotas[user(0)] == nil || len(next.Quotas) != 999 || next.Quotas[user(0)] != nil {
+		t.Errorf("%d entities before and %d after one was removed", len(old.Quotas), len(next.Quotas))
+	}
+}
+
 func TestCollidingFindsDotsAndUnderscores(t *testing.T) {
 	im := (&Image{}).WithTopic(makeTopic("a.b_c", 1, 1)).WithTopic(makeTopic("plain", 2, 1))
 	for name, want := range map[string]string{"a_b.c": "a.b_c", "a.b.c": "a.b_c", "a.b_c": "a.b_c", "a.b-c": "", "abc": "", "plain": ""} {
