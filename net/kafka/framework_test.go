@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/core"
+	"millrace/core/meta"
 	"millrace/shard"
 )
 
@@ -178,7 +179,8 @@ func TestNegativeLengthsAreNull(t *testing.T) {
 	}
 }
 
-// TestLongAnswersStayWhole gives the answer's texts something long to quote.
+// TestLongAnswersStayWhole gives the answer's texts something long to quote, also
+// what grows when it is quoted.
 func TestLongAnswersStayWhole(t *testing.T) {
 	f := newFixture(t)
 	req := kmsg.NewPtrDescribeConfigsRequest()
@@ -187,6 +189,23 @@ func TestLongAnswersStayWhole(t *testing.T) {
 	req.Resources = append(req.Resources, r)
 	resp := f.ask(req, 1).(*kmsg.DescribeConfigsResponse)
 	if text := *resp.Resources[0].ErrorMessage; len(text) > textBytesMax || len(text) < textBytesMax-4 || !utf8.ValidString(text) {
+		t.Errorf("a text of %d bytes", len(text))
+	}
+
+	b := newTestbed(t)
+	alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	alter.Resources = append(alter.Resources, kmsg.NewIncrementalAlterConfigsRequestResource())
+	unprintable := strings.Repeat("\x01", textBytesMax/4)
+	alter.Resources[0].ResourceName = unprintable
+	altered := b.do(alter, 0, coordinate(t, func(_ core.PartitionID, cmd *core.Command) error {
+		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		out := kmsg.NewIncrementalAlterConfigsResponseResource()
+		out.ErrorCode, out.ErrorMessage = codeInvalidConfig, kmsg.StringPtr(fmt.Sprintf("value %q is not a number", unprintable))
+		resp.Resources = append(resp.Resources, out)
+		cmd.Reply = &meta.Applied{Reply: resp, Version: 1}
+		return nil
+	})).(*kmsg.IncrementalAlterConfigsResponse)
+	if text := *altered.Resources[0].ErrorMessage; len(text) != textBytesMax {
 		t.Errorf("a text of %d bytes", len(text))
 	}
 }

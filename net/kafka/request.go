@@ -102,7 +102,7 @@ func (r *Request) refuseVersion() {
 func (r *Request) Reply(resp kmsg.Response) {
 	resp.SetVersion(r.Version)
 	eachError(resp, r.Failed)
-	if r.bytes > textBytesMax/2 {
+	if r.bytes > textBytesMax/quotedGrowth {
 		cutTexts(resp)
 	}
 	flexible := r.Version >= r.api.flexibleFrom && r.Key != int16(kmsg.ApiVersions)

@@ -25,6 +25,11 @@ func checkTexts(body any, payloadBytes int) error {
 	})
 }
 
+// quotedGrowth is how much longer a text can be than the request that it quotes: %q
+// makes four bytes of one that cannot be printed, and the rest of a text is less than
+// twice of that.
+const quotedGrowth = 8
+
 // cutTexts shortens the texts of an answer that quote a long request.
 func cutTexts(resp any) {
 	// The function gives no error.
