@@ -45,7 +45,9 @@ func (p *plain) read() {
 func (p *plain) Read(b []byte) (int, error) {
 	if len(p.ahead) > 0 {
 		n := copy(b, p.ahead)
-		p.ahead = p.ahead[n:]
+		if p.ahead = p.ahead[n:]; len(p.ahead) == 0 {
+			p.ahead = nil // an empty slice would keep its memory
+		}
 		p.s.loop.stats.bytesCopied.Add(uint64(n))
 		return n, nil
 	}

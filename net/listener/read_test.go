@@ -68,3 +68,18 @@ func TestLargeFramesAreReadInOnePiece(t *testing.T) {
 		t.Errorf("%d of %d bytes were copied", got, all)
 	}
 }
+
+// TestWhatWasReadAheadIsFreedOnceItIsTaken: a connection that was paused once keeps
+// no buffer for it.
+func TestWhatWasReadAheadIsFreedOnceItIsTaken(t *testing.T) {
+	p := &plain{s: &session{loop: &Loop{}}, ahead: []byte("abc")}
+	b := make([]byte, 2)
+	for _, want := range []int{2, 1} {
+		if n, err := p.Read(b); n != want || err != nil {
+			t.Fatalf("read %d bytes, %v, want %d", n, err, want)
+		}
+	}
+	if p.ahead != nil {
+		t.Error("the memory is kept")
+	}
+}
