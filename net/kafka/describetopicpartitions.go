@@ -11,8 +11,8 @@ import (
 )
 
 // serveDescribeTopicPartitions lists partitions in order of topic name and
-// number, from a cursor on and up to a limit of at least one; where more are left the answer
-// says where they begin (KIP-966).
+// number, from a cursor on and up to a limit of at least one; where more are left the
+// answer says where they begin (KIP-966).
 func serveDescribeTopicPartitions(r *Request) {
 	req := r.Body.(*kmsg.DescribeTopicPartitionsRequest)
 	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()

@@ -30,7 +30,8 @@ func parseKeyVersion(b []byte) (h header, rest []byte, err error) {
 }
 
 // parseClientID reads what follows: the client id, whose length is fixed-width
-// in flexible versions too (any negative length is null), and then the tagged fields, none of which are known.
+// in flexible versions too (any negative length is null), and then the tagged fields,
+// none of which are known.
 func (h *header) parseClientID(b []byte, flexible bool) (rest []byte, err error) {
 	if len(b) < 2 {
 		return nil, errShortHeader

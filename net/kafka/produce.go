@@ -20,10 +20,10 @@ const (
 	produceZstd         = 7  // KIP-110
 )
 
-// produce is one Produce request under way. Stages: decode -> route -> check (one shard.Produce per partition), and as each comes back onAnswer; reply
-// when all have, or at the request's timeout. Records stay where the request
-// was read to, in arena memory: every shard.Produce holds a reference to its
-// piece of it.
+// produce is one Produce request under way. Stages: decode -> route -> check (one
+// shard.Produce per partition), and as each comes back Resume; reply when all have,
+// or at the request's timeout. Records stay where the request was read to, in arena
+// memory: every shard.Produce holds a reference to its piece of it.
 type produce struct {
 	r       *Request
 	acks    int16

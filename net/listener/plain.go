@@ -15,9 +15,9 @@ import (
 const iovMax = 256
 
 // plain is the transport of a plaintext connection: gnet tells when there is
-// something to read, and large reads and all writes go straight to the socket. gnet's own writes are
-// not used: what a socket does not take at once they copy, without a bound, and
-// nothing tells when it has left.
+// something to read, and large reads and all writes go straight to the socket. gnet's
+// own writes are not used: what a socket does not take at once they copy, without a
+// bound, and nothing tells when it has left.
 type plain struct {
 	s  *session
 	c  gnet.Conn

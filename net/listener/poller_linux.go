@@ -16,9 +16,9 @@ import (
 // the TCP window closes, and only hang-ups and errors are still reported (gnet
 // closes the connection on those). gnet itself changes the interest only when it
 // writes, and it never writes here. At most one read buffer of bytes, what was
-// read before the pause, is left in gnet's buffer, and one in plain.ahead. Rejected: SO_RCVLOWAT, which
-// the kernel ignores once the window is full, and closing and enrolling the
-// socket again, which costs a hundred times as much.
+// read before the pause, is left in gnet's buffer, and one in plain.ahead. Rejected:
+// SO_RCVLOWAT, which the kernel ignores once the window is full, and closing and
+// enrolling the socket again, which costs a hundred times as much.
 type poller struct{ fd int }
 
 // newPoller finds the poller of the loop that c lives on. Its number is only
