@@ -276,3 +276,30 @@ func TestTextsThatTheLogCannotHoldAreRefused(t *testing.T) {
 		h.failover()
 	}
 }
+
+// TestAPartitionNamedTwiceMakesNoRoom: what a commit replaces counts once, however
+// often the commit names it.
+func TestAPartitionNamedTwiceMakesNoRoom(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.LiveBytesMax = 2500
+	h := newHarness(t, cfg)
+	h.topic("t1", 20)
+	commit := func(metadata string, partitions ...int32) {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Version, req.Group, req.Generation = 8, "g", -1
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic = "t1"
+		for _, num := range partitions {
+			p := kmsg.NewOffsetCommitRequestTopicPartition()
+			p.Partition, p.Metadata = num, &metadata
+			rt.Partitions = append(rt.Partitions, p)
+		}
+		req.Topics = append(req.Topics, rt)
+		h.send("commit", req, core.ClientInfo{})
+	}
+	commit(strings.Repeat("m", 1000), 0)
+	commit(strings.Repeat("m", 100), 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)
+	if h.m.liveBytes > cfg.LiveBytesMax {
+		t.Errorf("%d bytes are live, at most %d may be", h.m.liveBytes, cfg.LiveBytesMax)
+	}
+}

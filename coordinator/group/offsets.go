@@ -98,14 +98,16 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 			if e == nil {
 				r := m.commitRecord(im, req, topic, p)
 				at := topicPartition{topic.Name, p.Partition}
+				grows := recordBytes(r)
 				if s == nil || s.offsets[at] == nil {
 					count++
 				} else {
-					growth -= s.offsets[at].bytes
+					grows -= s.offsets[at].bytes
 				}
 				bytes += recordBytes(r)
-				growth += recordBytes(r)
-				if count > m.opts.GroupOffsetsMax || bytes > recordBytesMax || growth > 0 && m.liveBytes+growth > m.opts.LiveBytesMax {
+				// What shrinks makes no room: the partition may be named again.
+				growth += max(grows, 0)
+				if count > m.opts.GroupOffsetsMax || bytes > recordBytesMax || grows > 0 && m.liveBytes+growth > m.opts.LiveBytesMax {
 					e = kerr.InvalidCommitOffsetSize
 				} else {
 					records = append(records, r)
