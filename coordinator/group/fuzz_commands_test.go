@@ -1,0 +1,299 @@
+package group
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/core"
+	"millrace/core/draw"
+	"millrace/core/meta"
+)
+
+// fuzzRequests are the requests that a coordinator is given, and from which version
+// on the broker serves them. Those at the front come twice as often.
+var fuzzRequests = []struct {
+	key kmsg.Key
+	min int16
+}{
+	{kmsg.JoinGroup, 0}, {kmsg.SyncGroup, 0}, {kmsg.OffsetCommit, 2}, {kmsg.Heartbeat, 0}, {kmsg.LeaveGroup, 0}, {kmsg.OffsetFetch, 1}, {kmsg.OffsetDelete, 0},
+	{kmsg.DescribeGroups, 0}, {kmsg.ListGroups, 0}, {kmsg.DeleteGroups, 0},
+}
+
+// FuzzCommands gives a Machine what clients may send it, with time passing, topics
+// made and deleted, failing appends, rewrites of the log and changes of leader in
+// between. After each step a Machine that sees nothing but the log must know the
+// same groups and offsets, the groups must be consistent and within their bounds,
+// and an acknowledged offset must be there; every command is answered once, with
+// what decodes in the version asked.
+//
+//fuzz:parses join.go sync.go session.go offsets.go admin.go expire.go rewrite.go timers.go machine.go group.go
+func FuzzCommands(f *testing.F) {
+	for seed := range uint64(24) {
+		r, b := rand.New(rand.NewPCG(seed, 4)), make([]byte, 60*(1+seed))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		cfg := DefaultConfig()
+		cfg.RewriteBytesMin, cfg.GroupSizeMax, cfg.GroupsMax, cfg.MembersMax = 600, 3, 3, 6
+		cfg.GroupOffsetsMax, cfg.LiveBytesMax, cfg.GroupBytesMax, cfg.MemberBytesMax = 4, 2000, 1500, 2500
+		s := draw.New(b)
+		cfg.InitialRebalanceDelayMs = int64(s.N(2)) * 3000
+		c := &commands{harness: newHarness(t, cfg), s: s, generations: []int64{-1, 0, 1}}
+		c.topic("t1", 3)
+		c.topic("t2", 1)
+		c.onReply = c.learn
+		s.Texts, s.Numbers, s.Bytes = c.texts, c.numbers, subscriptions
+		s.Rare = func(field string) bool { return field == "InstanceID" || field == "Reason" }
+		for step := range 60 {
+			if s.Done() {
+				break
+			}
+			c.step()
+			c.check(fmt.Sprint("step ", step))
+			c.checkBounds()
+		}
+		c.resign()
+		if len(c.waiting) > 0 {
+			t.Fatalf("%d commands were never answered", len(c.waiting))
+		}
+	})
+}
+
+// commands is one history.
+type commands struct {
+	*harness
+	s           *draw.Source
+	ids         []string // member IDs that were given, the newest last
+	generations []int64
+}
+
+// recent bounds the member IDs and generations that requests name.
+const recent = 6
+
+func (c *commands) texts(field string) []string {
+	switch field {
+	case "Group", "Groups":
+		return []string{"g1", "g1", "g1", "g2", "g1", "g1", "g2", "g3", "g4", ""}
+	case "MemberID":
+		return append([]string{"", ""}, c.ids...)
+	case "InstanceID":
+		return []string{"i1", "i2"}
+	case "ProtocolType":
+		return []string{"consumer", "consumer", "consumer", "connect", ""}
+	case "Protocol", "Name":
+		return []string{"range", "range", "rr"}
+	case "Topic":
+		return []string{"t1", "t2", "t1", "none"}
+	case "Metadata":
+		return []string{"", "m", strings.Repeat("m", 400)}
+	case "StatesFilter", "TypesFilter":
+		return []string{"Stable", "empty", "Classic", "PreparingRebalance"}
+	}
+	return nil
+}
+
+func (c *commands) numbers(field string) []int64 {
+	switch field {
+	case "Generation":
+		return c.generations
+	case "SessionTimeoutMillis":
+		return []int64{6000, 10_000, 6000, 1_800_000, 5999}
+	case "RebalanceTimeoutMillis":
+		return []int64{6000, 20_000, 0}
+	case "Partition", "Partitions":
+		return []int64{0, 1, 0, 2, 3}
+	case "RetentionTimeMillis":
+		return []int64{-1, 0, 1000, 1 << 40}
+	}
+	return nil
+}
+
+func subscriptions(field string) [][]byte {
+	if field == "MemberAssignment" {
+		return [][]byte{{1}, {}, []byte(strings.Repeat("a", 700))}
+	}
+	return [][]byte{subscription([]string{"t1"}), subscription([]string{"t1", "t2"}), subscription(nil), {}, []byte(strings.Repeat("m", 700))}
+}
+
+func (c *commands) step() {
+	switch n := c.s.N(32); n {
+	case 26:
+		c.fail = true
+	case 27:
+		name := []string{"t1", "t2"}[c.s.N(2)]
+		c.topic(name, 1+c.s.N(3))
+		c.send("gone", meta.TopicsDeleted{Names: []string{name}}, core.ClientInfo{})
+	case 28:
+		c.resign()
+		c.failover()
+	case 29:
+		c.resign()
+		c.m.Reset()
+		c.m.Replay(c.start, c.log)
+		c.size()
+		c.term++
+		var out core.Output
+		c.m.Lead(c.now, c.term, &out)
+		c.carryOut(&out)
+	case 30:
+		c.advance(core.Tick(c.s.N(256)) * 100 * core.Millisecond)
+	case 31:
+		c.advance(core.Tick(c.s.N(256)) * 3600 * core.Second)
+	default:
+		c.request(n % len(fuzzRequests))
+	}
+}
+
+func (c *commands) resign() {
+	var out core.Output
+	c.m.Resign(c.now, &out)
+	c.carryOut(&out)
+}
+
+// request draws a request and brings it into the form that a client's has.
+func (c *commands) request(kind int) {
+	api := fuzzRequests[kind]
+	drawn, req := kmsg.RequestForKey(int16(api.key)), kmsg.RequestForKey(int16(api.key))
+	version := api.min + int16(c.s.N(int(drawn.MaxVersion()-api.min)+1))
+	c.s.IDs = nil
+	for _, t := range c.im.Topics() {
+		c.s.IDs = append(c.s.IDs, t.ID)
+	}
+	c.s.Fill(drawn)
+	if c.s.N(4) > 0 {
+		c.identify(drawn)
+	}
+	drawn.SetVersion(version)
+	req.SetVersion(version)
+	if err := req.ReadFrom(drawn.AppendTo(nil)); err != nil {
+		c.t.Fatalf("%T version %d: %v", req, version, err)
+	}
+	client := core.ClientInfo{ClientID: []string{"c", "", "client"}[c.s.N(3)], Host: "/127.0.0.1"}
+	c.send(fmt.Sprintf("%T version %d", req, version), req, client)
+}
+
+// identify lets a request come from a member that there is.
+func (c *commands) identify(req kmsg.Request) {
+	ids := slices.Sorted(maps.Keys(c.m.groups))
+	if len(ids) == 0 {
+		return
+	}
+	g := c.m.groups[ids[c.s.N(len(ids))]]
+	if len(g.members) == 0 {
+		return
+	}
+	mb := g.members[c.s.N(len(g.members))]
+	switch r := req.(type) {
+	case *kmsg.JoinGroupRequest:
+		r.Group, r.InstanceID, r.ProtocolType = g.id, mb.instanceID(), g.protocolType
+		if r.MemberID != "" { // else a static member comes back
+			r.MemberID = mb.id
+		}
+	case *kmsg.SyncGroupRequest:
+		r.Group, r.MemberID, r.InstanceID, r.Generation = g.id, mb.id, mb.instanceID(), g.generation
+		r.ProtocolType, r.Protocol = &g.protocolType, &g.protocol
+		for i := range r.GroupAssignment {
+			r.GroupAssignment[i].MemberID = g.members[i%len(g.members)].id
+		}
+	case *kmsg.HeartbeatRequest:
+		r.Group, r.MemberID, r.InstanceID, r.Generation = g.id, mb.id, mb.instanceID(), g.generation
+	case *kmsg.LeaveGroupRequest:
+		r.Group, r.MemberID = g.id, mb.id
+		if len(r.Members) > 0 {
+			r.Members[0].MemberID, r.Members[0].InstanceID = mb.id, mb.instanceID()
+		}
+	case *kmsg.OffsetCommitRequest:
+		r.Group, r.MemberID, r.InstanceID, r.Generation = g.id, mb.id, mb.instanceID(), g.generation
+	}
+}
+
+// learn looks at an answer, whichever request it is to.
+func (c *commands) learn(tag string, cmd *core.Command) {
+	resp, ok := cmd.Reply.(kmsg.Response)
+	if !ok {
+		return // the append failed, or the command is not a request
+	}
+	req := cmd.Body.(kmsg.Request)
+	if resp.Key() != req.Key() || resp.GetVersion() != req.GetVersion() {
+		c.t.Fatalf("%s is answered with a %T version %d", tag, resp, resp.GetVersion())
+	}
+	again := req.ResponseKind()
+	wire := resp.AppendTo(nil)
+	if err := again.ReadFrom(wire); err != nil || !bytes.Equal(again.AppendTo(nil), wire) {
+		c.t.Fatalf("%s: the answer does not decode (%v): %x", tag, err, wire)
+	}
+	switch r := resp.(type) {
+	case *kmsg.JoinGroupResponse:
+		if r.MemberID != "" && !slices.Contains(c.ids, r.MemberID) {
+			c.ids = append(c.ids, r.MemberID)
+		}
+		if r.ErrorCode == 0 && !slices.Contains(c.generations, int64(r.Generation)) {
+			c.generations = append(c.generations, int64(r.Generation))
+		}
+		c.ids, c.generations = c.ids[max(0, len(c.ids)-recent):], c.generations[max(0, len(c.generations)-recent):]
+	case *kmsg.OffsetCommitResponse:
+		c.checkCommitted(req.(*kmsg.OffsetCommitRequest), r)
+	}
+}
+
+// checkCommitted looks for the offsets that an answer acknowledges. Of a partition
+// that is named twice the last counts.
+func (c *commands) checkCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
+	asked := slices.DeleteFunc(slices.Clone(req.Topics), func(t kmsg.OffsetCommitRequestTopic) bool {
+		return len(t.Partitions) == 0
+	})
+	answered := slices.DeleteFunc(slices.Clone(resp.Topics), func(t kmsg.OffsetCommitResponseTopic) bool {
+		return len(t.Partitions) == 0
+	})
+	if len(asked) != len(answered) {
+		c.t.Fatalf("%d topics are committed, %d are answered", len(asked), len(answered))
+	}
+	want := make(map[topicPartition]int64)
+	for i, t := range asked {
+		for k, p := range t.Partitions {
+			if answered[i].Partitions[k].ErrorCode == 0 {
+				want[topicPartition{findTopic(c.im, req.Version, t.Topic, t.TopicID).Name, p.Partition}] = p.Offset
+			}
+		}
+	}
+	for at, offset := range want {
+		if s := c.m.saved[req.Group]; s == nil || s.offsets[at] == nil || s.offsets[at].offset != offset {
+			c.t.Fatalf("group %s: offset %d of %v is acknowledged and not there", req.Group, offset, at)
+		}
+	}
+}
+
+// checkBounds holds the Machine to its Config.
+func (c *commands) checkBounds() {
+	m := c.m
+	if len(m.groups) > m.opts.GroupsMax || m.members > m.opts.MembersMax || m.bytes > m.opts.MemberBytesMax {
+		c.t.Fatalf("%d groups, %d members, %d bytes", len(m.groups), m.members, m.bytes)
+	}
+	offsets := int64(0)
+	for id, s := range m.saved {
+		if len(s.offsets) > m.opts.GroupOffsetsMax {
+			c.t.Fatalf("group %s has %d offsets", id, len(s.offsets))
+		}
+		for _, o := range s.offsets {
+			offsets += o.bytes
+		}
+	}
+	if offsets > m.opts.LiveBytesMax {
+		c.t.Fatalf("the offsets take %d bytes", offsets)
+	}
+	for id, g := range m.groups {
+		if len(g.members) > m.opts.GroupSizeMax || g.bytes > m.opts.GroupBytesMax {
+			c.t.Fatalf("group %s has %d members, %d bytes", id, len(g.members), g.bytes)
+		}
+	}
+}
