@@ -202,7 +202,10 @@ func (s *Shard) validate(p *partition, b core.Batch, r *Produce) error {
 	case b.ProducerID() >= 0 && (b.BaseSequence() < 0 || b.ProducerEpoch() < 0):
 		return fmt.Errorf("%w: sequence %d, epoch %d for producer %d", core.ErrInvalidRecord, b.BaseSequence(), b.ProducerEpoch(), b.ProducerID())
 	}
-	if p.cfg.LogAppendTime {
+	switch {
+	case b.Attributes()&core.AttrLogAppendTime != 0:
+		return s.validateAppendTime(p.cfg, b, r)
+	case p.cfg.LogAppendTime:
 		return nil
 	}
 	return s.validateTimes(p.cfg, b, r)
@@ -215,17 +218,38 @@ func tooLarge(n int, p *partition) error {
 // maxCodec is zstd, the last compression codec that there is.
 const maxCodec = 4
 
+// outside says whether a record may not have this timestamp. -1 is none.
+// Differences wrap around, as in Kafka, which makes the largest and the smallest
+// ones invalid.
+func (cfg *TopicConfig) outside(ms, now int64) bool {
+	return ms != -1 && (now-ms > cfg.TimestampBeforeMaxMs || ms-now > cfg.TimestampAfterMaxMs)
+}
+
+// validateAppendTime checks a batch that says that a broker has set its time. Its
+// records all have the largest timestamp, whatever else is in it. As in Kafka this
+// is refused where the broker does set the time, and where none is set.
+func (s *Shard) validateAppendTime(cfg *TopicConfig, b core.Batch, r *Produce) error {
+	ms, now := b.MaxTimestamp(), s.now.Millis()
+	text := "producers may not say that the broker has set the time"
+	switch {
+	case cfg.LogAppendTime || ms == -1:
+	case cfg.outside(ms, now):
+		text = timeRefusal(cfg, ms, now)
+	default:
+		return nil
+	}
+	for i := range min(b.Count(), recordErrorsMax) {
+		r.RecordErrors = append(r.RecordErrors, RecordError{Index: i, Message: text})
+	}
+	return fmt.Errorf("%w: %s", core.ErrInvalidTimestamp, text)
+}
+
 // validateTimes holds the header's first and largest timestamp against the
 // topic's limits (KIP-937). Only a refused batch is looked into, and only if it is
 // not compressed.
 func (s *Shard) validateTimes(cfg *TopicConfig, b core.Batch, r *Produce) error {
 	now := s.now.Millis()
-	// -1 is no timestamp. Differences wrap around, as in Kafka, which makes the
-	// largest and the smallest ones invalid.
-	outside := func(ms int64) bool {
-		return ms != -1 && (now-ms > cfg.TimestampBeforeMaxMs || ms-now > cfg.TimestampAfterMaxMs)
-	}
-	if !outside(b.MaxTimestamp()) && !outside(b.BaseTimestamp()) {
+	if !cfg.outside(b.MaxTimestamp(), now) && !cfg.outside(b.BaseTimestamp(), now) {
 		return nil
 	}
 	if b.Codec() != 0 {
@@ -233,7 +257,7 @@ func (s *Shard) validateTimes(cfg *TopicConfig, b core.Batch, r *Produce) error 
 	}
 	base := b.BaseOffset()
 	err := records.Each(b, len(b), func(rec records.Record) bool {
-		if outside(rec.TimestampMs) {
+		if cfg.outside(rec.TimestampMs, now) {
 			r.RecordErrors = append(r.RecordErrors, RecordError{
 				Index:   int32(rec.Offset - base),
 				Message: timeRefusal(cfg, rec.TimestampMs, now),

@@ -297,18 +297,50 @@ func TestLogAppendTime(t *testing.T) {
 }
 
 func TestClientsDoNotChooseTheTypeOfTimestamps(t *testing.T) {
-	c := newCluster(t, 1).start()
-	id := c.topic("t", 1)[0]
-	c.run()
-	n := c.leader(id)
-	b := batchOf(1, 10, 500)
-	b.SetAppendTime(500)
-	n.must(n.produceTo(id, b))
-	f := fetchFrom(id, 0)
-	n.must(f)
-	stored := core.Batch(f.Parts[0].Data.Bufs[0].Bytes())
-	if err := stored.Verify(); err != nil || stored.Attributes() != 0 {
-		t.Fatalf("attributes %#x, %v", stored.Attributes(), err)
+	now := core.Second.Millis()
+	for _, tc := range []struct {
+		base, largest int64
+		codec         int16
+		byBroker      bool // LogAppendTime
+		named         int  // records of a batch that is refused; 0 if it is taken
+	}{
+		{500, 500, 0, false, 0},
+		{-1 << 40, 500, 0, false, 0}, // all records have the largest one
+		{500, 500, 1, false, 0},
+		{500, -1, 0, false, 3},
+		{500, -1, 1, false, 3},
+		{500, now + 3600001, 1, false, 3},
+		{500, 500, 0, true, 3},
+		{500, 500, 1, true, 3},
+	} {
+		c := newCluster(t, 1)
+		c.tweak = func(cfg *TopicConfig) { cfg.LogAppendTime = tc.byBroker; cfg.TimestampBeforeMaxMs = 1 << 32 }
+		c.start()
+		id := c.topic("t", 1)[0]
+		c.run()
+		n := c.leader(id)
+		b := batchOf(3, 10, tc.base)
+		b.SetAppendTime(tc.largest)
+		b.SetAttributes(b.Attributes() | tc.codec)
+		b.Seal()
+		p := n.produceTo(id, b)
+		n.ask(p)
+		if tc.named > 0 {
+			if !errors.Is(p.Err, core.ErrInvalidTimestamp) || len(p.RecordErrors) != tc.named || p.RecordErrors[2].Index != 2 || p.LogStart != 0 {
+				t.Errorf("%+v: %v, log start %d, %v", tc, p.Err, p.LogStart, p.RecordErrors)
+			}
+			continue
+		}
+		if p.Err != nil {
+			t.Errorf("%+v: %v", tc, p.Err)
+			continue
+		}
+		f := fetchFrom(id, 0)
+		n.must(f)
+		stored := core.Batch(f.Parts[0].Data.Bufs[0].Bytes())
+		if err := stored.Verify(); err != nil || stored.Attributes() != tc.codec || stored.MaxTimestamp() != tc.largest {
+			t.Errorf("%+v: attributes %#x, largest timestamp %d, %v", tc, stored.Attributes(), stored.MaxTimestamp(), err)
+		}
+		f.dropData()
 	}
-	f.dropData()
 }
