@@ -79,6 +79,8 @@ type fetchWant struct {
 	// What the client was last told; sessions only.
 	knownHigh  core.Offset
 	knownStart core.Offset
+	// met is set when the topic's ID has been found; sessions only.
+	met bool
 }
 
 // fetchTopic names a topic as the request does: by name, or from version 13 by
@@ -243,7 +245,13 @@ func (f *fetch) ask(id core.ShardID) int {
 func (w *fetchWant) find(im *meta.Image, version int16) (*meta.Partition, int16) {
 	var t *meta.Topic
 	if version >= fetchTopicIDs {
-		if t = im.TopicByID(w.topic.id); t == nil {
+		t = im.TopicByID(w.topic.id)
+		switch {
+		case t != nil:
+			w.met = true
+		case w.met: // deleted since; as in Kafka, whose sessions remember the name
+			return nil, codeUnknownTopicOrPartition
+		default:
 			return nil, codeUnknownTopicID
 		}
 	} else if t = im.Topic(w.topic.name); t == nil {

@@ -327,6 +327,35 @@ func TestFetchSessionForgetsTopics(t *testing.T) {
 	}
 }
 
+// TestFetchSessionRemembersTopicsThatAreGone compares with a topic ID that the
+// session has never found.
+func TestFetchSessionRemembersTopicsThatAreGone(t *testing.T) {
+	for v, want := range map[int16]string{12: "[0 e3 hw-1 0b]", 13: "[0 e3 hw-1 0b]", 17: "[0 e3 hw-1 0b]"} {
+		f := newFixture(t)
+		newLogs(f)
+		full := f.ask(fetchRequest("t", 0, 0, fetchPart{0, 0}), v).(*kmsg.FetchResponse)
+		f.loop.image = testImage()
+		for epoch, req := range []*kmsg.FetchRequest{
+			fetchRequest("t", full.SessionID, 1),
+			fetchRequest("t", full.SessionID, 2, fetchPart{0, 5}), // asked for anew
+		} {
+			if got := told(f.ask(req, v).(*kmsg.FetchResponse)); got != want {
+				t.Errorf("version %d, epoch %d: %s, want %s", v, epoch+1, got, want)
+			}
+		}
+		never := want
+		if v >= 13 {
+			never = "[0 e100 hw-1 0b]"
+		}
+		full = f.ask(fetchRequest("t", 0, 0, fetchPart{0, 0}), v).(*kmsg.FetchResponse)
+		for _, resp := range []*kmsg.FetchResponse{full, f.ask(fetchRequest("t", full.SessionID, 1), v).(*kmsg.FetchResponse)} {
+			if got := told(resp); got != never {
+				t.Errorf("version %d, never found: %s, want %s", v, got, never)
+			}
+		}
+	}
+}
+
 func TestFetchSessionEndsWithItsLastPartition(t *testing.T) {
 	for _, v := range []int16{7, 12, 13, 16} {
 		f := newFixture(t)

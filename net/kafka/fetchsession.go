@@ -194,7 +194,7 @@ func (s *fetchSession) update(req *kmsg.FetchRequest, version int16) {
 			key := wantKey{w.topic, w.num}
 			if e := s.wants[key]; e != nil {
 				old := e.Value.(*fetchWant)
-				w.knownHigh, w.knownStart = old.knownHigh, old.knownStart
+				w.knownHigh, w.knownStart, w.met = old.knownHigh, old.knownStart, old.met
 				*old = w
 			} else if len(s.wants) < sessionPartitionsMax {
 				s.wants[key] = s.order.PushBack(&w)
