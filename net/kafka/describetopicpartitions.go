@@ -43,6 +43,7 @@ func serveDescribeTopicPartitions(r *Request) {
 		t := im.Topic(name)
 		if t == nil {
 			resp.Topics = append(resp.Topics, unknownDescribed(name))
+			first = 0 // the cursor's topic has been deleted
 			continue
 		}
 		end := min(int64(len(t.Partitions)), int64(first)+int64(left))

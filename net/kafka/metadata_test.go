@@ -221,6 +221,27 @@ func TestDescribeTopicPartitionsPages(t *testing.T) {
 	}
 }
 
+// TestDescribeTopicPartitionsGoesOnBehindADeletedTopic deletes the topic of the
+// cursor between two pages; the next topic begins with its first partition.
+func TestDescribeTopicPartitionsGoesOnBehindADeletedTopic(t *testing.T) {
+	f := newFixture(t)
+	f.loop.image = testImage(testTopic("t", 1, 2))
+	req := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	req.ResponsePartitionLimit = 10
+	for _, name := range []string{"gone", "t"} {
+		rt := kmsg.NewDescribeTopicPartitionsRequestTopic()
+		rt.Topic = name
+		req.Topics = append(req.Topics, rt)
+	}
+	cursor := kmsg.NewDescribeTopicPartitionsRequestCursor()
+	cursor.Topic, cursor.Partition = "gone", 1
+	req.Cursor = &cursor
+	resp := f.ask(req, 0).(*kmsg.DescribeTopicPartitionsResponse)
+	if len(resp.Topics) != 2 || resp.Topics[0].ErrorCode != codeUnknownTopicOrPartition || len(resp.Topics[1].Partitions) != 2 {
+		t.Errorf("%+v", resp.Topics)
+	}
+}
+
 func TestDescribeTopicPartitionsBounds(t *testing.T) {
 	for _, c := range []struct {
 		limit, cursor int32
