@@ -1,12 +1,14 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // shown is a topic's own value as DescribeConfigs has it: read and written again,
-// as in Kafka ("TRUE" is "true", " 5" is "5", a ratio of "1" is "1.0").
+// as in Kafka ("TRUE" is "true", " 5" is "5", a ratio of "1" is "1.0", and a list
+// has each of its elements once).
 func (s *Setting) shown(value string) string {
 	v := strings.TrimSpace(value)
 	switch s.Type {
@@ -24,7 +26,18 @@ func (s *Setting) shown(value string) string {
 			}
 		}
 	case List:
-		return strings.Join(SplitList(v), ",")
+		return strings.Join(once(SplitList(v)), ",")
 	}
 	return v
+}
+
+// once keeps the first of equal elements.
+func once(list []string) []string {
+	var out []string
+	for _, e := range list {
+		if !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out
 }

@@ -32,7 +32,7 @@ func TestOwnValuesAreShownAsTheyAreRead(t *testing.T) {
 		"preallocate": " TRUE", "segment.ms": " 05 ", "min.cleanable.dirty.ratio": "1", "cleanup.policy": " delete , delete", "compression.type": "producer",
 	}
 	want := map[string]string{
-		"preallocate": "true", "segment.ms": "5", "min.cleanable.dirty.ratio": "1.0", "cleanup.policy": "delete,delete", "compression.type": "producer",
+		"preallocate": "true", "segment.ms": "5", "min.cleanable.dirty.ratio": "1.0", "cleanup.policy": "delete", "compression.type": "producer",
 	}
 	for _, e := range Defaults().DescribeTopic(own) {
 		if w, ok := want[e.Setting.Name]; ok && (e.Value != w || e.Synonyms[0].Value != w || e.Given != own[e.Setting.Name]) {
