@@ -29,6 +29,7 @@ var kafkaSettings = append([]string{
 	"log.cleaner.enable=false",
 	"file.delete.delay.ms=1000",
 	"queued.max.requests=500", "num.io.threads=4", "num.network.threads=2",
+	"broker.session.timeout.ms=600000", // a machine with other work is no reason to be fenced
 }, sharedSettings...)
 
 var millraceSettings = append([]string{"disk.reserve.bytes=16777216", "log.level=warn"}, sharedSettings...)
