@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/bench/peers"
 )
 
 func TestMedian(t *testing.T) {
@@ -128,7 +130,7 @@ func TestVerdicts(t *testing.T) {
 		targets: []target{{"speed", 0.6, true}, {"lag", 3, false}},
 	}
 	results := [][]figures{{{"speed": 0.5, "lag": 1}, {"speed": 0.7, "lag": 9}, {"speed": 0.65, "lag": 4}}}
-	got := markdown(options{peer: "millrace", repeats: 3, seconds: 1}, []*measurement{m}, results)
+	got := markdown(options{broker: peers.Choice{Peer: "millrace"}, repeats: 3, seconds: 1}, []*measurement{m}, results)
 	for _, want := range []string{
 		"| x | speed | at least 0.6x | 0.65x (0.50 to 0.70) | met |", "| x | lag | at most 3 ms | 4 ms (1 to 9) | MISSED |",
 	} {

@@ -31,17 +31,17 @@ import (
 )
 
 type options struct {
-	peer, bin, dir string
-	repeats        int
-	seconds        int
-	json, smoke    bool
-	only           string
+	broker      peers.Choice
+	dir         string
+	repeats     int
+	seconds     int
+	json, smoke bool
+	only        string
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.peer, "peer", "millrace", "broker to load: millrace or kafka")
-	flag.StringVar(&o.bin, "bin", "", "millrace binary (default: build it)")
+	o.broker.Flags(flag.CommandLine, "load")
 	flag.StringVar(&o.dir, "dir", "", "folder on the disk to measure (default: build/bench)")
 	flag.IntVar(&o.repeats, "repeats", 6, "interleaved repeats")
 	flag.IntVar(&o.seconds, "seconds", 6, "length of each load")
@@ -125,7 +125,7 @@ func choose(o options) ([]*measurement, error) {
 	for _, m := range measurements {
 		switch {
 		case letters != nil && !slices.Contains(letters, m.letter):
-		case o.peer != "millrace" && m.ownOnly:
+		case !o.broker.Ours() && m.ownOnly:
 			fmt.Fprintf(os.Stderr, "measurement %s is made of millrace only\n", m.letter)
 		default:
 			chosen = append(chosen, m)
@@ -152,10 +152,8 @@ func (b *bench) prepare() error {
 	if err := os.MkdirAll(b.o.dir, 0o755); err != nil {
 		return err
 	}
-	if b.o.peer == "millrace" && b.o.bin == "" {
-		if b.o.bin, err = peers.BuildMillrace(); err != nil {
-			return err
-		}
+	if err := b.o.broker.Build(); err != nil {
+		return err
 	}
 	b.journal = filepath.Join(root, "bin", "bench-journal")
 	cmd := exec.Command("go", "build", "-o", b.journal, "./bench/journal")
@@ -170,26 +168,20 @@ func (b *bench) prepare() error {
 // span is the length of each load; a warm-up precedes it.
 func (b *bench) span() time.Duration { return time.Duration(b.o.seconds) * time.Second }
 
-// newBroker makes a broker with an empty data directory; args are appended to
-// millrace's command line.
-func (b *bench) newBroker(args ...string) (peers.Broker, error) {
+// newBroker makes a broker with an empty data directory; config are settings of
+// millrace.
+func (b *bench) newBroker(config ...string) (peers.Broker, error) {
 	dir := filepath.Join(b.o.dir, "broker")
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	switch b.o.peer {
-	case "millrace":
-		return peers.NewMillrace(peers.MillraceOptions{Bin: b.o.bin, Dir: dir, Args: args})
-	case "kafka":
-		return peers.NewKafka(peers.KafkaOptions{Dir: dir, HeapMB: 1024})
-	}
-	return nil, fmt.Errorf("--peer %s: want millrace or kafka", b.o.peer)
+	return b.o.broker.New(peers.MillraceOptions{Dir: dir, Config: config}, peers.KafkaOptions{Dir: dir, HeapMB: 1024})
 }
 
 // withBroker runs f on a fresh broker that has been started, kills it and removes
 // its data.
-func (b *bench) withBroker(ctx context.Context, f func(peers.Broker) error, args ...string) (err error) {
-	broker, err := b.newBroker(args...)
+func (b *bench) withBroker(ctx context.Context, f func(peers.Broker) error, config ...string) (err error) {
+	broker, err := b.newBroker(config...)
 	if err != nil {
 		return err
 	}

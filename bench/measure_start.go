@@ -25,9 +25,9 @@ const (
 // partition has so much that it is flushed for its size, no turn so much that it
 // goes to its segment at once, and there are more journal files than it takes.
 var keepInJournal = []string{
-	"--set", "journal.flush.bytes=" + strconv.Itoa(4<<30),
-	"--set", "journal.direct.bytes=" + strconv.Itoa(1<<31-1),
-	"--set", "journal.files.max=128",
+	"journal.flush.bytes=" + strconv.Itoa(4<<30),
+	"journal.direct.bytes=" + strconv.Itoa(1<<31-1),
+	"journal.files.max=128",
 }
 
 var startAndIdle = &measurement{

@@ -12,7 +12,7 @@ import (
 func markdown(o options, ms []*measurement, results [][]figures) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	p("%s, %d cores, medians of %d interleaved repeats, loads of %d s (smallest to largest in brackets)\n", o.peer, runtime.NumCPU(), o.repeats, o.seconds)
+	p("%s, %d cores, medians of %d interleaved repeats, loads of %d s (smallest to largest in brackets)\n", o.broker.Peer, runtime.NumCPU(), o.repeats, o.seconds)
 	p("| | figure | target | measured | verdict |")
 	p("|---|---|---|---|---|")
 	for k, m := range ms {
@@ -88,5 +88,5 @@ func printJSON(w io.Writer, o options, ms []*measurement, results [][]figures) e
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{"peer": o.peer, "cores": runtime.NumCPU(), "repeats": o.repeats, "seconds": o.seconds, "measurements": out})
+	return enc.Encode(map[string]any{"peer": o.broker.Peer, "cores": runtime.NumCPU(), "repeats": o.repeats, "seconds": o.seconds, "measurements": out})
 }

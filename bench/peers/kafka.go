@@ -35,7 +35,7 @@ func NewKafka(o KafkaOptions) (Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	controller, err := freePort()
+	controller, err := FreePort()
 	if err != nil {
 		return nil, err
 	}

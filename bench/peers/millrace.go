@@ -15,7 +15,7 @@ type MillraceOptions struct {
 	Addr string // host:port to listen on; empty: a free port of 127.0.0.1
 	// Listen are listeners beside the plaintext one, as NAME://HOST:PORT.
 	Listen []string
-	Args   []string // appended to `millrace serve --data ... --listen ... --admin ...`
+	Config []string // settings as name=value
 	Env    []string // appended to the environment
 }
 
@@ -33,7 +33,7 @@ func NewMillrace(o MillraceOptions) (Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	admin, err := freePort()
+	admin, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,10 @@ func NewMillrace(o MillraceOptions) (Broker, error) {
 	p.command = func() *exec.Cmd {
 		listeners := append([]string{"PLAINTEXT://" + p.addr}, o.Listen...)
 		args := []string{"serve", "--data", p.dataDir, "--set", "listeners=" + strings.Join(listeners, ","), "--admin", p.admin}
-		cmd := exec.Command(bin, append(args, o.Args...)...)
+		for _, kv := range o.Config {
+			args = append(args, "--set", kv)
+		}
+		cmd := exec.Command(bin, args...)
 		cmd.Env = append(cmd.Environ(), o.Env...)
 		return cmd
 	}

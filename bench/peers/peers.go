@@ -1,6 +1,8 @@
 // Package peers starts brokers as real processes for whoever measures or
 // tortures them from outside: our own binary, and Apache Kafka as the peer that
-// the same load or the same test runs on.
+// the same load or the same test runs on. It also holds what such programs have in
+// common: the flags that choose a broker, their exit codes, and processes that die
+// with them.
 //
 // It runs on the caller's goroutine plus one waiter per process; Start blocks
 // until the broker answers, Stop until the process is gone. Nothing here is
@@ -99,9 +101,7 @@ func (p *process) Start(ctx context.Context) (time.Duration, error) {
 	defer log.Close()
 	cmd := p.command()
 	cmd.Stdout, cmd.Stderr = log, log
-	// A group of its own, so that an interrupt typed at the tool is handled by
-	// the tool; and the death of the tool takes the broker along.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	Bind(cmd)
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", p.name, err)
@@ -195,10 +195,10 @@ func ping(addr string, limit time.Duration) error {
 	return nil
 }
 
-// freePort finds a loopback port below the range that the kernel gives to
+// FreePort finds a loopback port below the range that the kernel gives to
 // clients: while a broker is down, a client that keeps dialling could otherwise
 // be given the broker's own port and connect to itself.
-func freePort() (int, error) {
+func FreePort() (int, error) {
 	for range 200 {
 		port := 20000 + rand.IntN(12000)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -215,7 +215,7 @@ func listenAddr(addr string) (string, error) {
 	if addr != "" {
 		return addr, nil
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 

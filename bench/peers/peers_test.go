@@ -15,7 +15,7 @@ import (
 // shellPeer is a process that answers nothing.
 func shellPeer(t *testing.T, script string) *process {
 	t.Helper()
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

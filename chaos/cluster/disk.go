@@ -145,7 +145,7 @@ func powercut(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer b.Kill()
-	if o.peer == "kafka" {
+	if o.broker.Peer == "kafka" {
 		// Freshly formatted; only what happens under load shall be at risk.
 		unix.Sync()
 	}

@@ -58,7 +58,7 @@ func fillOne(ctx context.Context, o options, name, kind string, env []string) (e
 	}
 	defer b.Kill()
 	f := &filling{shrunk: map[string]bool{}, o: o, disk: d, broker: b, ballast: filepath.Join(d.at, "other-files")}
-	if o.peer == "millrace" && len(env) == 0 {
+	if o.broker.Ours() && len(env) == 0 {
 		f.reserve = reserveBytes
 	}
 	if err := f.run(ctx); err != nil {
@@ -101,7 +101,7 @@ func (f *filling) run(ctx context.Context) error {
 	rec := &check.Recorder{}
 	f.l = newLoad(ctx, f.broker.Addr(), "full-", f.o.seed, rec, nil)
 	defer func() { f.l.stopSends(); f.l.stopReads() }()
-	f.l.lagging = f.o.peer != "millrace"
+	f.l.lagging = !f.o.broker.Ours()
 	f.pid = f.broker.PID()
 	if err := f.walk(ctx); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (f *filling) untilRefused(ctx context.Context) error {
 			said++
 		}
 	}
-	if f.o.peer == "millrace" && (said == 0 || said > 5 || len(after)-len(before) > 50) {
+	if f.o.broker.Ours() && (said == 0 || said > 5 || len(after)-len(before) > 50) {
 		return fmt.Errorf("%d refusals gave %d log lines, %d of them about space; want one clear line", row, len(after)-len(before), said)
 	}
 	if f.fullFree, err = f.settled(ctx); err == nil && f.reserve > 0 && f.fullFree < f.reserve/2 {

@@ -36,7 +36,7 @@ type options struct {
 	rounds, epoch int
 	every         time.Duration
 	seed          uint64
-	peer, bin     string
+	broker        peers.Choice
 	dir           string
 	fs            string
 	expectLoss    bool
@@ -56,14 +56,6 @@ func (s *settings) Set(kv string) error {
 	}
 	*s = append(*s, kv)
 	return nil
-}
-
-// args are the flags of `millrace serve` for them.
-func (s settings) args() (args []string) {
-	for _, kv := range s {
-		args = append(args, "--set", kv)
-	}
-	return args
 }
 
 func main() {
@@ -97,8 +89,7 @@ func run(ctx context.Context, args []string) error {
 	f.IntVar(&o.epoch, "epoch", 10, "rounds after which the history is checked and fresh topics are taken")
 	f.DurationVar(&o.every, "every", 900*time.Millisecond, "mean time of load between a start and the next fault")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the plan (default: from the clock, printed)")
-	f.StringVar(&o.peer, "peer", "millrace", "broker to torture: millrace or kafka")
-	f.StringVar(&o.bin, "bin", "", "millrace binary (default: build it)")
+	o.broker.Flags(f, "torture")
 	f.StringVar(&o.dir, "dir", filepath.Join(root, "build", "chaos"), "folder for data, logs and file-system images")
 	f.StringVar(&o.fs, "fs", "tmpfs,ext4", "fulldisk: file systems to fill")
 	f.BoolVar(&o.expectLoss, "expect-loss", false, "succeed only if the checker finds a lost record (to prove that it can, on a broker that acknowledges before syncing)")
@@ -110,25 +101,18 @@ func run(ctx context.Context, args []string) error {
 		o.seed = uint64(time.Now().UnixNano())
 	}
 	fmt.Printf("%s: seed %d (replay the plan with --seed %d)\n", args[0], o.seed, o.seed)
-	if o.peer == "millrace" && o.bin == "" {
-		if o.bin, err = peers.BuildMillrace(); err != nil {
-			return err
-		}
+	if err := o.broker.Build(); err != nil {
+		return err
 	}
 	return command(ctx, o)
 }
 
 // newBroker prepares the broker under test with its data in data.
 func (o options) newBroker(dir, data string, env ...string) (peers.Broker, error) {
-	switch o.peer {
-	case "millrace":
-		// With the default delay a group would never form between two faults.
-		env = append(env, "MILLRACE_GROUP_INITIAL_REBALANCE_DELAY_MS=0")
-		return peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir, Data: data, Args: o.settings.args(), Env: env})
-	case "kafka":
-		return peers.NewKafka(peers.KafkaOptions{Dir: dir, Data: data, HeapMB: 512})
-	}
-	return nil, fmt.Errorf("--peer %s: want millrace or kafka", o.peer)
+	// With the default delay a group would never form between two faults.
+	env = append(env, "MILLRACE_GROUP_INITIAL_REBALANCE_DELAY_MS=0")
+	return o.broker.New(peers.MillraceOptions{Dir: dir, Data: data, Config: o.settings, Env: env},
+		peers.KafkaOptions{Dir: dir, Data: data, HeapMB: 512})
 }
 
 func (o options) rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.seed, stream)) }

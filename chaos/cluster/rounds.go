@@ -69,7 +69,7 @@ func (t *tormentor) start(ctx context.Context) error {
 	defer cancel()
 	took, err := t.broker.Start(ctx)
 	t.startLongest = max(t.startLongest, took)
-	if took > startLong && t.o.peer == "millrace" {
+	if took > startLong && t.o.broker.Ours() {
 		fmt.Printf("a start took %.1f s: %s\n", took.Seconds(), t.recovery())
 	}
 	return err
@@ -112,7 +112,7 @@ func (t *tormentor) epoch(ctx context.Context, rounds int) error {
 	rec := &check.Recorder{}
 	l := newLoad(ctx, t.broker.Addr(), fmt.Sprintf("e%d-", t.epochs), t.o.seed+uint64(t.epochs), rec, t.clientLog)
 	defer func() { l.stopSends(); l.stopReads() }()
-	l.lagging = t.o.peer != "millrace"
+	l.lagging = !t.o.broker.Ours()
 	if t.epochs%2 == 1 {
 		// Retention moves the log start while faults happen.
 		l.large.configs = map[string]string{"segment.bytes": "1048576", "retention.bytes": "20000000"}
@@ -214,7 +214,7 @@ func verdict(h *check.History, dir string) error {
 
 // complaints looks for panics in what our broker printed.
 func (t *tormentor) complaints() error {
-	if t.o.peer != "millrace" {
+	if !t.o.broker.Ours() {
 		return nil
 	}
 	b, err := os.ReadFile(t.broker.LogPath())

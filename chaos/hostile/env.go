@@ -61,15 +61,13 @@ func newEnv(ctx context.Context, o options) (*env, error) {
 	if e.answers, err = readAnswers(); err != nil {
 		return nil, err
 	}
-	switch o.peer {
-	case "millrace":
-		err = e.prepareMillrace()
-	case "kafka":
-		e.broker, err = peers.NewKafka(peers.KafkaOptions{Dir: o.dir, HeapMB: 768})
-	default:
-		err = fmt.Errorf("-peer %s: want millrace or kafka", o.peer)
+	millrace := peers.MillraceOptions{Dir: o.dir}
+	if o.broker.Ours() {
+		if err := e.prepareMillrace(&millrace); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
+	if e.broker, err = o.broker.New(millrace, peers.KafkaOptions{Dir: o.dir, HeapMB: 768}); err != nil {
 		return nil, err
 	}
 	sctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -87,42 +85,27 @@ func newEnv(ctx context.Context, o options) (*env, error) {
 	return e, nil
 }
 
-func (e *env) prepareMillrace() error {
+// prepareMillrace gives the broker little memory, and a listener with TLS.
+func (e *env) prepareMillrace(m *peers.MillraceOptions) error {
 	cert, key, err := writeCertificate(e.o.dir)
 	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := peers.FreePort()
 	if err != nil {
 		return err
 	}
 	e.tlsAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	bin := e.o.bin
-	if bin == "" {
-		if bin, err = peers.BuildMillrace(); err != nil {
-			return err
-		}
+	m.Listen = []string{"SSL://" + e.tlsAddr}
+	m.Config = []string{
+		"ssl.certificate.file=" + cert, "ssl.key.file=" + key,
+		fmt.Sprintf("memory.payload.bytes=%d", payloadMiB<<20),
+		fmt.Sprintf("memory.inflight.bytes=%d", payloadMiB<<18),
+		fmt.Sprintf("queued.max.request.bytes=%d", requestMiB<<20),
+		"group.initial.rebalance.delay.ms=0",
+		"offsets.topic.num.partitions=4",
 	}
-	e.broker, err = peers.NewMillrace(peers.MillraceOptions{
-		Bin: bin, Dir: e.o.dir, Listen: []string{"SSL://" + e.tlsAddr},
-		Args: []string{
-			"--set", "ssl.certificate.file=" + cert, "--set", "ssl.key.file=" + key,
-			"--set", fmt.Sprintf("memory.payload.bytes=%d", payloadMiB<<20),
-			"--set", fmt.Sprintf("memory.inflight.bytes=%d", payloadMiB<<18),
-			"--set", fmt.Sprintf("queued.max.request.bytes=%d", requestMiB<<20),
-			"--set", "group.initial.rebalance.delay.ms=0",
-			"--set", "offsets.topic.num.partitions=4",
-		},
-	})
-	return err
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return nil
 }
 
 // makeTopics makes what the attacks and the bystander use, __consumer_offsets too.

@@ -34,12 +34,13 @@ import (
 
 // options are the flags.
 type options struct {
-	peer, bin, dir string
-	match          *regexp.Regexp
-	record, all    bool
-	scale          float64
-	budgetMiB      int64
-	verbose        bool
+	broker      peers.Choice
+	dir         string
+	match       *regexp.Regexp
+	record, all bool
+	scale       float64
+	budgetMiB   int64
+	verbose     bool
 }
 
 func main() {
@@ -60,8 +61,7 @@ func parseFlags(ctx context.Context, args []string) error {
 	var o options
 	var match string
 	f := flag.NewFlagSet("hostile", flag.ContinueOnError)
-	f.StringVar(&o.peer, "peer", "millrace", "broker to attack: millrace or kafka")
-	f.StringVar(&o.bin, "bin", "", "millrace binary (default: build it)")
+	o.broker.Flags(f, "attack")
 	f.StringVar(&o.dir, "dir", filepath.Join(root, "build", "hostile"), "folder for data and logs")
 	f.StringVar(&match, "run", "", "only attacks whose name matches this `expression`")
 	f.BoolVar(&o.record, "record", false, "with -peer kafka: write what it answers to answers.txt")

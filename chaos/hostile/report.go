@@ -118,7 +118,7 @@ func (r *report) faults() error {
 			errs = append(errs, fmt.Errorf("%s: %w", row.name, row.err))
 			continue
 		}
-		if r.env.o.peer != "millrace" {
+		if !r.env.o.broker.Ours() {
 			continue
 		}
 		if want := r.env.answers[row.name].expected(); want != "" && want != row.got.text {
@@ -136,7 +136,7 @@ func (r *report) faults() error {
 
 // record writes what Kafka gave, and keeps the reasons.
 func (r *report) record() error {
-	if r.env.o.peer != "kafka" {
+	if r.env.o.broker.Peer != "kafka" {
 		return errors.New("-record is for -peer kafka")
 	}
 	all := r.env.answers

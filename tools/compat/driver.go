@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"millrace/bench/peers"
 )
 
 // driver is a process that does with one client what it is told; see
@@ -66,16 +68,8 @@ func startDriver(c client, in *installer, brokers, logPath string) (*driver, err
 	d := &driver{cmd: exec.Command(command[0], command[1:]...), log: log, answers: make(chan string, 1), exited: make(chan struct{})}
 	d.cmd.Env = in.env()
 	d.cmd.Stderr = log
-	// A group of its own: drivers of command-line tools have children.
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	if d.in, err = d.cmd.StdinPipe(); err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	if err := d.cmd.Start(); err != nil {
+	var out io.Reader
+	if d.in, out, err = peers.StartTalking(d.cmd); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	go d.listen(out)

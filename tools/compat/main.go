@@ -17,44 +17,36 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"millrace/bench/peers"
 )
 
 type options struct {
-	brokers, peer, bin, restart string
-	clients, scenarios          string
-	lanes                       int
-	limit                       time.Duration
+	brokers, restart   string
+	broker             peers.Choice
+	clients, scenarios string
+	lanes              int
+	limit              time.Duration
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.brokers, "brokers", "", "test these brokers (host:port,...) and start none")
 	flag.StringVar(&o.restart, "restart-command", "", "with --brokers: shell command that restarts the broker; without it the restart column is left out")
-	flag.StringVar(&o.peer, "peer", "millrace", "broker to start: millrace or kafka")
-	flag.StringVar(&o.bin, "bin", "", "millrace binary to test (default: build it)")
+	o.broker.Flags(flag.CommandLine, "test")
 	flag.StringVar(&o.clients, "clients", "", "only these clients, comma-separated")
 	flag.StringVar(&o.scenarios, "scenarios", "", "only these scenarios, comma-separated")
 	flag.IntVar(&o.lanes, "lanes", 6, "clients that run at a time")
 	flag.DurationVar(&o.limit, "limit", 3*time.Minute, "time limit of one cell")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	red, err := run(ctx, o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "compat:", err)
-		os.Exit(2)
-	}
-	if red > 0 {
-		os.Exit(1)
-	}
+	peers.Main("compat", func(ctx context.Context) (bool, error) {
+		red, err := run(ctx, o)
+		return red == 0, err
+	})
 }
 
 func run(ctx context.Context, o options) (red int, err error) {
@@ -162,16 +154,8 @@ func startTarget(ctx context.Context, o options, dir string) (target, func(), er
 		}
 		return t, func() {}, nil
 	}
-	var b peers.Broker
-	var err error
-	switch o.peer {
-	case "millrace":
-		b, err = peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir, Args: []string{"--set", "group.initial.rebalance.delay.ms=0"}})
-	case "kafka":
-		b, err = peers.NewKafka(peers.KafkaOptions{Dir: dir})
-	default:
-		err = fmt.Errorf("--peer %s: want millrace or kafka", o.peer)
-	}
+	b, err := o.broker.Start(ctx, time.Minute,
+		peers.MillraceOptions{Dir: dir, Config: []string{"group.initial.rebalance.delay.ms=0"}}, peers.KafkaOptions{Dir: dir})
 	if err != nil {
 		return target{}, nil, err
 	}
@@ -180,9 +164,6 @@ func startTarget(ctx context.Context, o options, dir string) (target, func(), er
 		defer cancel()
 		_, err := b.Start(ctx)
 		return err
-	}
-	if err := start(ctx); err != nil {
-		return target{}, nil, err
 	}
 	stop := func() {
 		if err := b.Stop(20 * time.Second); err != nil {

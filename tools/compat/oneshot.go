@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"millrace/bench/peers"
 )
 
 // A one-shot driver is started for one scenario, with the scenario's arguments,
@@ -195,20 +196,12 @@ func (s *suite) drive(ctx context.Context, logPath string, command []string, top
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = s.in.env()
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
+	in, out, err := peers.StartTalking(cmd)
 	if err != nil {
-		return err
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	// The whole group: drivers of command-line tools have children.
-	killGroup := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	killGroup := func() { peers.KillGroup(cmd) }
 	defer killGroup()
 	defer context.AfterFunc(ctx, killGroup)()
 	verdict := s.converse(ctx, out, in, log, topic)

@@ -20,24 +20,9 @@ func startBroker(ctx context.Context, o options, dir string) (peers.Broker, erro
 			return nil, fmt.Errorf("something listens on %s already; kafka-go's tests know no other address", a)
 		}
 	}
-	var b peers.Broker
-	var err error
-	switch o.peer {
-	case "millrace":
-		b, err = peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir, Addr: brokerAddr,
-			Args: []string{"--set", "message.max.bytes=100000000"}})
-	case "kafka":
-		b, err = peers.NewKafka(peers.KafkaOptions{Dir: dir, Addr: brokerAddr, More: []string{"SASL_PLAINTEXT://" + saslAddr}, HeapMB: 1024, Config: kafkaConfig, Format: kafkaUsers})
-	default:
-		err = fmt.Errorf("--peer %s: want millrace or kafka", o.peer)
-	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	_, err = b.Start(ctx)
-	return b, err
+	return o.broker.Start(ctx, 2*time.Minute,
+		peers.MillraceOptions{Dir: dir, Addr: brokerAddr, Config: []string{"message.max.bytes=100000000"}},
+		peers.KafkaOptions{Dir: dir, Addr: brokerAddr, More: []string{"SASL_PLAINTEXT://" + saslAddr}, HeapMB: 1024, Config: kafkaConfig, Format: kafkaUsers})
 }
 
 var kafkaConfig = []string{

@@ -19,26 +19,24 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"millrace/bench/peers"
 )
 
 type options struct {
-	peer, bin, suites, tests string
-	record                   bool
-	records, jobs            int
-	limit                    time.Duration
+	broker        peers.Choice
+	suites, tests string
+	record        bool
+	records, jobs int
+	limit         time.Duration
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.peer, "peer", "millrace", "broker to start: millrace or kafka")
-	flag.StringVar(&o.bin, "bin", "", "millrace binary to test (default: build it)")
+	o.broker.Flags(flag.CommandLine, "test")
 	flag.StringVar(&o.suites, "suites", "", "only these suites, comma-separated: "+strings.Join(suiteNames(), ", "))
 	flag.StringVar(&o.tests, "run", "", "only these top-level tests, comma-separated; others are not judged")
 	flag.BoolVar(&o.record, "record", false, "with --peer kafka: add this run to the expected results")
@@ -46,22 +44,13 @@ func main() {
 	flag.IntVar(&o.jobs, "jobs", 6, "tests that run at a time")
 	flag.DurationVar(&o.limit, "limit", 4*time.Minute, "time limit of one test")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	good, err := run(ctx, o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "suites:", err)
-		os.Exit(2)
-	}
-	if !good {
-		os.Exit(1)
-	}
+	peers.Main("suites", func(ctx context.Context) (bool, error) { return run(ctx, o) })
 }
 
 // run is the whole program: build, start, run each suite, judge, print. It says
 // whether all that is expected was found.
 func run(ctx context.Context, o options) (good bool, err error) {
-	if o.record && (o.peer != "kafka" || o.tests != "") {
+	if o.record && (o.broker.Peer != "kafka" || o.tests != "") {
 		return false, errors.New("--record takes whole runs of --peer kafka only")
 	}
 	root, err := peers.Root()
@@ -104,7 +93,7 @@ func run(ctx context.Context, o options) (good bool, err error) {
 		return false, fmt.Errorf("the broker ended during the tests; its output is in %s", broker.LogPath())
 	default:
 	}
-	fmt.Print(render(verdicts, o.peer))
+	fmt.Print(render(verdicts, o.broker.Peer))
 	fmt.Printf("%.0f s; output of the tests in %s\n", time.Since(begin).Seconds(), dir)
 	good = true
 	for _, v := range verdicts {
@@ -124,7 +113,7 @@ func runSuite(ctx context.Context, o options, b *buildOf, dir, root string) (*ve
 	if err != nil {
 		return nil, err
 	}
-	if o.peer == "kafka" {
+	if o.broker.Peer == "kafka" {
 		excluded = nil // they are about us
 	}
 	pl := plan{again: want.mayPass, excluded: excluded}

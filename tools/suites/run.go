@@ -14,8 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"millrace/bench/peers"
 )
 
 // results are what tests gave, by name: of a suite "FOLDER TestName/sub", of one
@@ -184,8 +185,8 @@ func (r *runner) process(ctx context.Context, p builtPackage, test, skip string,
 		"-test.run", "^"+test+"$", "-test.skip", skip, "-test.timeout", limit.String())
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), r.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	peers.Bind(cmd)
+	cmd.Cancel = func() error { peers.KillGroup(cmd); return nil }
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, "", false, err

@@ -34,7 +34,7 @@ var suiteTable = []suite{
 		name: "franz-go", module: "github.com/twmb/franz-go", version: "v1.22.3", packages: []string{"pkg/kgo"},
 		env: func(o options) []string {
 			env := []string{"KGO_SEEDS=" + brokerAddr, "KGO_TEST_RF=1", "KGO_TEST_RECORDS=" + strconv.Itoa(o.records), "KGO_LOG_LEVEL=none"}
-			if o.peer == "kafka" { // no other broker has SASL; without these the tests are skipped
+			if o.broker.Peer == "kafka" { // no other broker has SASL; without these the tests are skipped
 				env = append(env, "KGO_TEST_SCRAM_SEEDS="+saslAddr, "KGO_TEST_SCRAM=adminscram256:admin-secret-256", "KGO_TEST_OAUTH_SEEDS="+saslAddr)
 			}
 			return env

@@ -46,15 +46,11 @@ func startBrokers(ctx context.Context, dir string) (*started, error) {
 	if err != nil {
 		return nil, err
 	}
-	var args []string
-	for _, s := range millraceSettings {
-		args = append(args, "--set", s)
-	}
 	var r started
 	if r.kafka, err = peers.NewKafka(peers.KafkaOptions{Dir: filepath.Join(dir, "kafka"), HeapMB: 2048, Config: kafkaSettings}); err != nil {
 		return nil, err
 	}
-	if r.millrace, err = peers.NewMillrace(peers.MillraceOptions{Dir: filepath.Join(dir, "millrace"), Args: args}); err != nil {
+	if r.millrace, err = peers.NewMillrace(peers.MillraceOptions{Dir: filepath.Join(dir, "millrace"), Config: millraceSettings}); err != nil {
 		return nil, err
 	}
 	// Kafka lives for minutes here, in which its second compiler earns little.

@@ -11,7 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"millrace/bench/peers"
 )
 
 // jvm runs Kafka's tools by Driver.java. It is used from one goroutine.
@@ -45,16 +46,8 @@ func newJVM(ctx context.Context, source, libs, dir string, log io.Writer) (*jvm,
 func (j *jvm) start(ctx context.Context) error {
 	cmd := exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", j.classpath, "Driver")
 	cmd.Stderr = j.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
+	in, out, err := peers.StartTalking(cmd)
 	if err != nil {
-		return err
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	j.cmd, j.orders, j.answers = cmd, in, bufio.NewReader(out)
@@ -125,7 +118,7 @@ func (t *trial) alone(tool string, args ...string) result {
 	j := t.java
 	cmd := exec.CommandContext(t.ctx, "java", append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-cp", j.classpath, "org.apache.kafka.tools." + tool}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	peers.Bind(cmd)
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()

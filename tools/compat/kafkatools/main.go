@@ -16,11 +16,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -30,27 +28,21 @@ import (
 )
 
 type options struct {
-	peer, bin, tools string
-	limit            time.Duration
+	broker peers.Choice
+	tools  string
+	limit  time.Duration
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.peer, "peer", "millrace", "broker to start: millrace or kafka")
-	flag.StringVar(&o.bin, "bin", "", "millrace binary to test (default: build it)")
+	o.broker.Flags(flag.CommandLine, "test")
 	flag.StringVar(&o.tools, "tools", "", "only these tools, comma-separated")
 	flag.DurationVar(&o.limit, "limit", 2*time.Minute, "time limit of one tool's cell")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	red, err := run(ctx, o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "kafkatools:", err)
-		os.Exit(2)
-	}
-	if red > 0 {
-		os.Exit(1)
-	}
+	peers.Main("kafkatools", func(ctx context.Context) (bool, error) {
+		red, err := run(ctx, o)
+		return red == 0, err
+	})
 }
 
 // cell checks one tool.
@@ -116,7 +108,7 @@ func run(ctx context.Context, o options) (red int, err error) {
 	}
 	defer cl.Close()
 	defer func() { err = errors.Join(err, java.close()) }()
-	t := &trial{java: java, broker: broker.Addr(), dataDir: broker.DataDir(), ours: o.peer == "millrace", dir: dir, adm: kadm.NewClient(cl)}
+	t := &trial{java: java, broker: broker.Addr(), dataDir: broker.DataDir(), ours: o.broker.Ours(), dir: dir, adm: kadm.NewClient(cl)}
 	ran := 0
 	for _, c := range cells {
 		if o.tools != "" && !slices.Contains(strings.Split(o.tools, ","), c.tool) {
@@ -148,23 +140,7 @@ func run(ctx context.Context, o options) (red int, err error) {
 }
 
 func startBroker(ctx context.Context, o options, dir string) (peers.Broker, error) {
-	var b peers.Broker
-	var err error
-	switch o.peer {
-	case "millrace":
-		// Small appends go to a segment, so that there is one to dump.
-		b, err = peers.NewMillrace(peers.MillraceOptions{Bin: o.bin, Dir: dir,
-			Args: []string{"--set", "group.initial.rebalance.delay.ms=0", "--set", "journal.direct.bytes=4096"}})
-	case "kafka":
-		b, err = peers.NewKafka(peers.KafkaOptions{Dir: dir})
-	default:
-		err = fmt.Errorf("--peer %s: want millrace or kafka", o.peer)
-	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	_, err = b.Start(ctx)
-	return b, err
+	// Small appends go to a segment, so that there is one to dump.
+	config := []string{"group.initial.rebalance.delay.ms=0", "journal.direct.bytes=4096"}
+	return o.broker.Start(ctx, 3*time.Minute, peers.MillraceOptions{Dir: dir, Config: config}, peers.KafkaOptions{Dir: dir})
 }
