@@ -1,44 +1,20 @@
 """confluent-kafka, on the newest librdkafka or, with the package of Debian, on an
 old one. What the old one lacks is in the table of the runner."""
 
-import concurrent.futures
-import queue
-import threading
-
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 import driver
 
 
-class Poller:
-    """A consumer polled by a thread of its own, which alone touches it."""
-
-    def __init__(self, consumer):
-        self.consumer, self.positions, self.orders = consumer, {}, queue.Queue()
-        self.quit = threading.Event()
-        self.held = driver.Assignment()
-        self.thread = threading.Thread(target=self.run, daemon=True)
-
-    def start(self):
-        self.thread.start()
-        return self
-
-    def run(self):
-        while not self.quit.is_set():
-            m = self.consumer.poll(0.05)
-            if m is not None and m.error() is not None:
-                driver.note(m.error())
-            elif m is not None:
-                self.positions[m.topic(), m.partition()] = m.offset() + 1
-                driver.got(m.partition(), m.offset(), m.key(), m.value())
-            while not self.orders.empty():
-                f = self.orders.get()
-                try:
-                    f.set_result(self.commit_positions())
-                except Exception as e:
-                    f.set_exception(e)
-        self.consumer.close()
+class Poller(driver.Poller):
+    def poll(self):
+        m = self.consumer.poll(0.05)
+        if m is not None and m.error() is not None:
+            driver.note(m.error())
+        elif m is not None:
+            self.positions[m.topic(), m.partition()] = m.offset() + 1
+            driver.got(m.partition(), m.offset(), m.key(), m.value())
 
     def on_assign(self, consumer, parts):
         self.held.add(p.partition for p in parts)
@@ -54,15 +30,6 @@ class Poller:
             for p in self.consumer.commit(offsets=offsets, asynchronous=False):
                 if p.error:
                     raise KafkaException(p.error)
-
-    def commit(self):
-        f = concurrent.futures.Future()
-        self.orders.put(f)
-        f.result(30)
-
-    def leave(self):
-        self.quit.set()
-        self.thread.join(30)
 
 
 class Sender:

@@ -21,8 +21,10 @@ records are pairs of str, timestamps and sessions milliseconds, None where the
 command has none. A consumer reports by got() and by an Assignment.
 """
 
+import concurrent.futures
 import logging
 import os
+import queue
 import sys
 import threading
 import time
@@ -77,6 +79,43 @@ class Assignment:
     def set(self, partitions):
         self.held = set(partitions)
         say("assigned " + ",".join(str(p) for p in sorted(self.held)))
+
+
+class Poller:
+    """A consumer polled by a thread of its own, which alone touches it. Subclasses
+    have poll(), which reports what one poll brings, and commit_positions()."""
+
+    def __init__(self, consumer):
+        self.consumer, self.positions, self.orders = consumer, {}, queue.Queue()
+        self.quit = threading.Event()
+        self.held = Assignment()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def start(self):
+        self.thread.start()
+        return self
+
+    def run(self):
+        while not self.quit.is_set():
+            self.poll()
+            while not self.orders.empty():
+                f = self.orders.get()
+                try:
+                    f.set_result(self.commit_positions())
+                except Exception as e:
+                    f.set_exception(e)
+        self.consumer.close()
+
+    def commit(self):
+        f = concurrent.futures.Future()
+        self.orders.put(f)
+        f.result(30)
+
+    def leave(self):
+        self.quit.set()
+        self.thread.join(30)
+        if self.thread.is_alive():
+            raise Failure("the consumer is not closed within 30 s")
 
 
 class Stream:

@@ -1,9 +1,6 @@
 """kafka-python, a client in pure Python."""
 
-import concurrent.futures
-import queue
 import re
-import threading
 
 from kafka import errors, AsyncConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -14,38 +11,25 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 import driver
 
 
-class Poller(AsyncConsumerRebalanceListener):
-    """A consumer polled by a thread of its own, which alone touches it."""
-
+class Poller(driver.Poller, AsyncConsumerRebalanceListener):
     def __init__(self, consumer, eager=False):
-        self.consumer, self.positions, self.orders = consumer, {}, queue.Queue()
+        super().__init__(consumer)
         self.eager = eager
-        self.quit = threading.Event()
-        self.held = driver.Assignment()
-        self.thread = threading.Thread(target=self.run, daemon=True)
 
-    def start(self):
-        self.thread.start()
-        return self
+    def poll(self):
+        try:
+            # A poll that ends while this client rejoins for new metadata leaves it
+            # without partitions for ever, on any broker; so a poll is long.
+            for tp, batch in self.consumer.poll(500).items():
+                for m in batch:
+                    self.positions[tp] = OffsetAndMetadata(m.offset + 1, "", -1)
+                    driver.got(m.partition, m.offset, m.key, m.value)
+        except errors.KafkaError as e:
+            driver.note(e)
 
-    def run(self):
-        while not self.quit.is_set():
-            try:
-                # A poll that ends while this client rejoins for new metadata leaves it
-                # without partitions for ever, on any broker; so a poll is long.
-                for tp, batch in self.consumer.poll(500).items():
-                    for m in batch:
-                        self.positions[tp] = OffsetAndMetadata(m.offset + 1, "", -1)
-                        driver.got(m.partition, m.offset, m.key, m.value)
-            except errors.KafkaError as e:
-                driver.note(e)
-            while not self.orders.empty():
-                f = self.orders.get()
-                try:
-                    f.set_result(self.consumer.commit(dict(self.positions)) if self.positions else None)
-                except Exception as e:
-                    f.set_exception(e)
-        self.consumer.close()
+    def commit_positions(self):
+        if self.positions:
+            self.consumer.commit(dict(self.positions))
 
     async def on_partitions_revoked(self, revoked):
         # With the cooperative assignor a commit here would wait for the rebalance that
@@ -65,15 +49,6 @@ class Poller(AsyncConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned):
         self.held.add(p.partition for p in assigned)
-
-    def commit(self):
-        f = concurrent.futures.Future()
-        self.orders.put(f)
-        f.result(30)
-
-    def leave(self):
-        self.quit.set()
-        self.thread.join(30)
 
 
 class Sender:
