@@ -254,7 +254,6 @@ func requestLoads() []attack {
 			}
 			defer s.close()
 			b := encode(fetchOf(topicName, 2, 1<<31-1, 1<<31-1, 1<<31-1), 11).frame
-			binary.BigEndian.PutUint32(b[len(b)-1:], 0)
 			s.each(64, func(_ int, c *conn) string { return fmt.Sprint(c.send(b, time.Second) == nil) })
 			time.Sleep(2 * time.Second)
 			return outcome{figures: s.states().String()}, nil
