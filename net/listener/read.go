@@ -24,6 +24,9 @@ const (
 	spillSmallBytes = 64 << 10
 	spillLargeBytes = 512
 	largeFrameBytes = 16 << 10
+	// spillShare of the bytes for requests is what the spills of all connections of a
+	// loop may keep while these are paused, or spillLargeBytes each.
+	spillShare = 8
 )
 
 // read takes what gnet has read and what else the socket has.
@@ -61,10 +64,7 @@ func (p *plain) Read(b []byte) (int, error) {
 // readSocket fills b from the socket and takes a little more along. Whatever ends
 // the connection is left for gnet to find.
 func (p *plain) readSocket(b []byte) int {
-	spill := p.s.loop.spill[:spillSmallBytes]
-	if p.s.lastSize >= largeFrameBytes {
-		spill = spill[:spillLargeBytes]
-	}
+	spill := p.s.loop.spill[:p.spillBytes()]
 	p.in[0], p.in[1] = b, spill
 	n, err := unix.Readv(p.fd, p.in[:])
 	for errors.Is(err, unix.EINTR) {
@@ -87,6 +87,16 @@ func (p *plain) readSocket(b []byte) int {
 		return len(b)
 	}
 	return n
+}
+
+// spillBytes is how much of the frames to come may be read along.
+func (p *plain) spillBytes() int {
+	if p.s.lastSize >= largeFrameBytes {
+		return spillLargeBytes
+	}
+	l := p.s.loop
+	fair := l.budget.LimitBytes() / spillShare / int64(max(len(l.sessions), 1))
+	return int(min(max(fair, spillLargeBytes), spillSmallBytes))
 }
 
 // readFault is what the log says of a failed read; nothing where the client is

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"testing"
 )
 
@@ -82,4 +83,43 @@ func TestWhatWasReadAheadIsFreedOnceItIsTaken(t *testing.T) {
 	if p.ahead != nil {
 		t.Error("the memory is kept")
 	}
+}
+
+// TestWhatIsReadAheadIsBounded has many connections send more than may be under way,
+// so that each is paused with the next frames read already.
+func TestWhatIsReadAheadIsBounded(t *testing.T) {
+	const conns, node = 120, 1 << 20
+	ts := start(t, func(o *Options) { o.InflightMax, o.NodeBytesMax, o.ShardBytesMax = 30, node, node })
+	l, h := ts.loops[0], ts.handlers[0]
+	var all []byte
+	for i := range uint32(400) {
+		all = append(all, request(opProduce, i, make([]byte, 200))...)
+	}
+	var clients []*client
+	for i := range conns {
+		c := ts.dial()
+		clients = append(clients, c)
+		go func() { _, _ = c.conn.Write(all) }() // what is not taken is not missed
+		eventually(t, "a paused connection", func() bool { return l.stats.paused[pauseInflight].Load() > uint64(i) })
+	}
+	ahead := make(chan int, 1)
+	l.force(message{kind: msgFunc, fn: func() {
+		n := 0
+		for s := range l.sessions {
+			n += cap(s.transport.(*plain).ahead)
+		}
+		ahead <- n
+	}})
+	// The first have the most: of a share that was divided by fewer.
+	if n, limit := <-ahead, node/spillShare*6+conns*spillLargeBytes; n > limit || n == 0 {
+		t.Errorf("%d bytes are read ahead, at most %d were expected", n, limit)
+	}
+	for _, c := range clients {
+		if err := c.conn.(*net.TCPConn).SetLinger(0); err != nil { // what is still to be sent does not hold it
+			t.Error(err)
+		}
+		_ = c.conn.Close()
+	}
+	eventually(t, "the end of the connections", func() bool { return l.stats.connections.Load() == 0 })
+	h.letGo()
 }
