@@ -1,6 +1,7 @@
 # Targets: run build test race lint fuzz sim mutants compat diff suites chaos hostile bench tour docs clean.
 # run and test need nothing but Go, lint needs node, python3 and rustfmt as well. compat,
-# chaos and tour install the clients that they need below build/.
+# diff and tour install what they need below build/ (Java, Maven, node, python3 and cargo
+# have to be there); chaos needs root for its file systems.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
