@@ -10,7 +10,8 @@ import (
 // saves flushes the reading, and serve readers at the tail after that.
 type payloadCache struct {
 	refs     fifo[cacheRef] // oldest first; some may be gone already
-	bytes    int64          // that logs refer to
+	count    int            // of payloads that logs refer to
+	bytes    int64          // of these
 	appended int64          // bytes since windowAt
 	windowAt core.Tick
 }
@@ -30,18 +31,41 @@ const (
 	cacheWindows = 4
 )
 
-func (c *payloadCache) add(id core.PartitionID, i core.Index, n int) {
+// staleRefsMax is how many refs may name payloads that are gone before these are
+// looked for, beside as many as there are payloads.
+const staleRefsMax = 1024
+
+// cached notes a payload in memory.
+func (s *LogSet) cached(id core.PartitionID, i core.Index, n int) {
+	c := &s.cache
+	if c.refs.len() > 2*c.count+staleRefsMax {
+		live := fifo[cacheRef]{}
+		for k := range c.refs.len() {
+			if ref := *c.refs.at(k); s.refersTo(ref) != nil {
+				live.push(ref)
+			}
+		}
+		c.refs = live
+	}
 	c.refs.push(cacheRef{id, i})
+	c.count++
 	c.bytes += int64(n)
 	c.appended += int64(n)
+}
+
+// refersTo is the log that has the payload in memory; nil if it is gone.
+func (s *LogSet) refersTo(ref cacheRef) *Log {
+	if l := s.logs[ref.id]; l != nil && ref.index >= l.bufBase && ref.index <= l.last {
+		return l
+	}
+	return nil
 }
 
 // oldestCached finds the log and index of the oldest payload; nil if there is none.
 func (s *LogSet) oldestCached() (*Log, core.Index) {
 	for s.cache.refs.len() > 0 {
 		ref := *s.cache.refs.at(0)
-		l := s.logs[ref.id]
-		if l != nil && ref.index >= l.bufBase && ref.index <= l.last {
+		if l := s.refersTo(ref); l != nil {
 			return l, ref.index
 		}
 		s.cache.refs.popFront(1)

@@ -73,3 +73,33 @@ func TestIdleShardGivesMemoryBack(t *testing.T) {
 		t.Errorf("%d batches are read, want 16", len(got))
 	}
 }
+
+// TestLogsThatComeAndGoLeaveNothingBehind while an old payload stays in memory.
+func TestLogsThatComeAndGoLeaveNothingBehind(t *testing.T) {
+	ts := openStore(t, newMemFS(t), Options{CacheBytes: 1 << 30, DirectBytes: 1 << 20})
+	defer ts.close()
+	old, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.batch(old, 1, 1, 100)
+	for i := range 100 {
+		id := core.PartitionID(21 + i)
+		l, err := ts.set.Create(id, LogConfig{FlushBytesMax: 1 << 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			ts.batch(l, 1, 1, 100)
+		}
+		ts.commit()
+		ts.set.Delete(id)
+		ts.commit()
+	}
+	if c := &ts.set.cache; c.count != 1 || c.refs.len() > staleRefsMax+200 {
+		t.Errorf("%d payloads in memory are named by %d refs", c.count, c.refs.len())
+	}
+	if got, _ := ts.readAll(old); len(got) != 1 {
+		t.Errorf("%d batches are read, want 1", len(got))
+	}
+}

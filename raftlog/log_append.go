@@ -39,7 +39,7 @@ func (l *Log) appendOne(e *Entry) {
 	}
 	l.bufs.push(e.Payload)
 	if e.Payload.Len() > 0 {
-		l.set.cache.add(l.id, e.Index, e.Payload.Len())
+		l.set.cached(l.id, e.Index, e.Payload.Len())
 	}
 }
 
@@ -208,7 +208,10 @@ func (l *Log) dropBufs(end core.Index) {
 
 func (l *Log) releaseBuf(k int) {
 	b := l.bufs.at(k)
-	l.set.cache.bytes -= int64(b.Len())
+	if b.Len() > 0 {
+		l.set.cache.count--
+		l.set.cache.bytes -= int64(b.Len())
+	}
 	b.Release()
 }
 
