@@ -46,14 +46,6 @@ func (b *Budget) Reserve(n int64) bool {
 	return true
 }
 
-// Take reserves n bytes whatever the limit says: for work that must go on, and
-// that others then make room for.
-func (b *Budget) Take(n int64) {
-	for ; b != nil; b = b.parent {
-		b.usedBytes.Add(n)
-	}
-}
-
 // Release gives n bytes back.
 func (b *Budget) Release(n int64) {
 	for ; b != nil; b = b.parent {
