@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -78,6 +79,57 @@ func TestDescribeConfigsOfAnUnknownTypeRefusesAll(t *testing.T) {
 	}
 	if len(resp.Resources) != 2 {
 		t.Errorf("%d resources", len(resp.Resources))
+	}
+}
+
+// TestWhatIsNamedTooOftenIsRefused: a request of some bytes must not be answered with
+// the same thing for each of them.
+func TestWhatIsNamedTooOftenIsRefused(t *testing.T) {
+	const times = mentionsMax + 3
+	configs := kmsg.NewPtrDescribeConfigsRequest()
+	producers := kmsg.NewPtrDescribeProducersRequest()
+	producers.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: "t"}}
+	groups := kmsg.NewPtrDescribeGroupsRequest()
+	offsets := kmsg.NewPtrOffsetFetchRequest()
+	for range times {
+		configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t"})
+		producers.Topics[0].Partitions = append(producers.Topics[0].Partitions, 1)
+		groups.Groups = append(groups.Groups, "g")
+		offsets.Groups = append(offsets.Groups, kmsg.OffsetFetchRequestGroup{Group: "g"})
+	}
+	configs.Resources[times-1].ResourceName = "u" // another, and not there
+	for _, c := range []struct {
+		req     kmsg.Request
+		version int16
+		refused int
+	}{{configs, 4, times - mentionsMax - 1}, {producers, 0, times - mentionsMax}, {groups, 6, times - mentionsMax}, {offsets, 8, times - mentionsMax}} {
+		f := newFixture(t)
+		f.loop.image = f.loop.image.WithTopic(testTopic(offsetsTopic, 2, 4))
+		asked := 0
+		f.loop.answer = func(_ core.ShardID, q shard.Request) bool {
+			asked++
+			if q, ok := q.(*shard.Coordinate); ok {
+				resp := q.Command.Body.(kmsg.Request).ResponseKind()
+				switch body := q.Command.Body.(type) {
+				case *kmsg.DescribeGroupsRequest:
+					asked = len(body.Groups)
+					resp.(*kmsg.DescribeGroupsResponse).Groups = make([]kmsg.DescribeGroupsResponseGroup, asked)
+				case *kmsg.OffsetFetchRequest:
+					asked = len(body.Groups)
+					resp.(*kmsg.OffsetFetchResponse).Groups = make([]kmsg.OffsetFetchResponseGroup, asked)
+				}
+				q.Command.Reply = resp
+			}
+			return true
+		}
+		count := map[string]uint64{}
+		errorCodesIn(reflect.ValueOf(f.ask(c.req, c.version)), count)
+		if got := count["INVALID_REQUEST"]; got != uint64(c.refused) {
+			t.Errorf("%T: %d are refused, want %d (%v)", c.req, got, c.refused, count)
+		}
+		if c.req != configs && asked != mentionsMax {
+			t.Errorf("%T: %d are asked for", c.req, asked)
+		}
 	}
 }
 

@@ -22,9 +22,19 @@ func serveDescribeConfigs(r *Request) {
 			return
 		}
 	}
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	named := make(mentions[resource])
 	for _, res := range req.Resources {
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = res.ResourceType, res.ResourceName
+		if named.tooMany(resource{res.ResourceType, res.ResourceName}) {
+			out.ErrorCode, out.ErrorMessage = codeInvalidRequest, &tooOften
+			resp.Resources = append(resp.Resources, out)
+			continue
+		}
 		out.ErrorMessage = kmsg.StringPtr("")
 		entries, code, msg := r.describeConfigs(res.ResourceType, res.ResourceName)
 		if code != codeNone {

@@ -39,6 +39,9 @@ func serveDescribeGroups(r *Request) {
 			}
 		}
 	}
-	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i] })
+	shares, refused := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i] })
+	for _, i := range refused {
+		resp.Groups[i].ErrorCode, resp.Groups[i].ErrorMessage = codeInvalidRequest, &tooOften
+	}
 	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
 }

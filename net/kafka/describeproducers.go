@@ -15,6 +15,7 @@ func serveDescribeProducers(r *Request) {
 	im := r.Image()
 	type answer = kmsg.DescribeProducersResponseTopicPartition
 	var asks []partitionAsk[*shard.Describe, answer]
+	named := make(mentions[core.PartitionID])
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		rt := kmsg.NewDescribeProducersResponseTopic()
@@ -30,6 +31,10 @@ func serveDescribeProducers(r *Request) {
 				if why := core.CheckTopicName(t.Topic); why != "" {
 					out.ErrorCode, out.ErrorMessage = codeInvalidTopic, &why
 				}
+				continue
+			}
+			if named.tooMany(p.ID) {
+				out.ErrorCode, out.ErrorMessage = codeInvalidRequest, &tooOften
 				continue
 			}
 			q := &shard.Describe{Partition: p.ID, Producers: true}

@@ -33,7 +33,10 @@ func serveOffsetFetch(r *Request) {
 			resp.Groups[i] = reply.(*kmsg.OffsetFetchResponse).Groups[k]
 		}
 	}
-	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i].Group })
+	shares, refused := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i].Group })
+	for _, i := range refused {
+		resp.Groups[i].ErrorCode = codeInvalidRequest
+	}
 	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
 }
 
