@@ -212,16 +212,25 @@ func (c *Controller) editList(r *resource, now map[string]string, name, value st
 	if v, ok := now[name]; ok {
 		old = v
 	}
-	list := slices.DeleteFunc(splitList(old), func(e string) bool { return e == "" })
-	for _, item := range splitList(value) {
-		i := slices.Index(list, item)
-		switch {
-		case op == kmsg.IncrementalAlterConfigOpAppend && i < 0:
-			list = append(list, item)
-		case op == kmsg.IncrementalAlterConfigOpSubtract && i >= 0:
-			list = slices.Delete(list, i, i+1)
+	list, count := slices.DeleteFunc(splitList(old), func(e string) bool { return e == "" }), make(map[string]int)
+	if op == kmsg.IncrementalAlterConfigOpAppend {
+		for _, item := range list {
+			count[item]++
 		}
+		for _, item := range splitList(value) {
+			if count[item]++; count[item] == 1 {
+				list = append(list, item)
+			}
+		}
+		return strings.Join(list, ","), nil
 	}
+	for _, item := range splitList(value) {
+		count[item]++
+	}
+	list = slices.DeleteFunc(list, func(e string) bool { // one for each that is named
+		count[e]--
+		return count[e] >= 0
+	})
 	return strings.Join(list, ","), nil
 }
 

@@ -51,6 +51,30 @@ func TestFaultsOfAlterationsComeInKafkasOrder(t *testing.T) {
 	}
 }
 
+// TestListsAreEditedItemByItem: what is there is not added again, and what is taken
+// away goes once for each time that it is named.
+func TestListsAreEditedItemByItem(t *testing.T) {
+	h := newHarness(t, testOptions())
+	h.register(1, "")
+	h.create("t", 1)
+	for _, c := range []struct {
+		op          kmsg.IncrementalAlterConfigOp
+		value, want string
+	}{
+		{kmsg.IncrementalAlterConfigOpSet, "a,b,a,c", "a,b,a,c"},
+		{kmsg.IncrementalAlterConfigOpSubtract, "a,x", "b,a,c"},
+		{kmsg.IncrementalAlterConfigOpAppend, "c,d,d,b", "b,a,c,d"},
+		{kmsg.IncrementalAlterConfigOpSubtract, "d,d,b", "a,c"},
+	} {
+		if code := h.alterOne("t", setting(c.op, "cleanup.policy", c.value)); code != 0 {
+			t.Fatalf("%v %s: error %d", c.op, c.value, code)
+		}
+		if got := h.published.Topic("t").Configs["cleanup.policy"]; got != c.want {
+			t.Errorf("%v %s: %s, want %s", c.op, c.value, got, c.want)
+		}
+	}
+}
+
 func (h *harness) growAll(topics ...kmsg.CreatePartitionsRequestTopic) []int16 {
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	req.Topics = topics

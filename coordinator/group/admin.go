@@ -77,9 +77,13 @@ func (m *Machine) listGroups(cmd *core.Command, req *kmsg.ListGroupsRequest) {
 	among := func(filter []string, s string) bool {
 		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, s) })
 	}
+	var wanted [stateStable + 1]bool // once for each state: a filter may be long
+	for s := range wanted {
+		wanted[s] = among(req.StatesFilter, groupState(s).String()) && among(req.TypesFilter, groupTypeClassic)
+	}
 	for _, id := range m.groupIDs() {
 		g := m.view(id)
-		if !among(req.StatesFilter, g.state.String()) || !among(req.TypesFilter, groupTypeClassic) {
+		if !wanted[g.state] {
 			continue
 		}
 		out := kmsg.NewListGroupsResponseGroup()

@@ -30,7 +30,9 @@ func serveListConfigResources(r *Request) {
 			r.Reply(resp)
 			return
 		}
-		wanted = append(wanted, kmsg.ConfigResourceType(t))
+		if !slices.Contains(wanted, kmsg.ConfigResourceType(t)) {
+			wanted = append(wanted, kmsg.ConfigResourceType(t))
+		}
 	}
 	if len(wanted) == 0 {
 		wanted = listedResources
