@@ -152,38 +152,3 @@ func TestDescribeProducers(t *testing.T) {
 		t.Errorf("answered %+v", ps)
 	}
 }
-
-// FuzzRequests gives the dispatcher arbitrary frames over shards that answer
-// everything. Nothing may panic, every request must end exactly once, and no
-// payload memory may be left.
-//
-//fuzz:parses header.go request.go:Serve,refuse,refuseVersion codec.go:take,int16,int32,length,array,decoder.string,bytes,tags produce.go:serveProduce,decode,check fetch.go:serveFetch,route fetchsession.go:open,wantsOf,newWant,update metadata.go:serveMetadata,selectTopics,topicsToCreate
-func FuzzRequests(f *testing.F) {
-	for _, a := range apis() {
-		for v := a.min; v <= a.max; v++ {
-			f.Add(frameBytes(kmsg.RequestForKey(int16(a.key)), v))
-		}
-	}
-	f.Add(frameBytes(produceRequest("t", -1, producePartition{0, testBatch(2, "ab")}), 9))
-	f.Add(frameBytes(produceRequest("t", 0, producePartition{0, testBatch(2, "ab")}), 13))
-	f.Add(frameBytes(fetchRequest("t", 0, 0, fetchPart{0, 1}, fetchPart{3, 0}), 12))
-	f.Add(frameBytes(fetchRequest("t", 0, -1, fetchPart{0, 1}), 18))
-	f.Add(frameBytes(metadataFor("t", "new", "a b"), 12))
-	f.Add(frameBytes(deleteRecords(fetchPart{0, 1}), 2))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) < keyVersionBytes {
-			return // the listener does not hand such frames over
-		}
-		fx := newFixture(t)
-		fx.loop.answer = func(_ core.ShardID, q shard.Request) bool {
-			q.Base().Err = core.ErrNotLeader
-			return true
-		}
-		place := fx.serve(b)
-		fx.loop.run()
-		fx.loop.advance(400 * core.Second)
-		if _, replied := fx.conn.replies[place]; !replied && fx.conn.closed == "" {
-			t.Fatalf("the request %x has no end", b)
-		}
-	})
-}
