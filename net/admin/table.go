@@ -20,6 +20,7 @@ var table = []Metric{
 	{Name: "millrace_connections_opened_total", Kind: Counter, Labels: []string{"shard"}, Help: "Client connections accepted."},
 	{Name: "millrace_connections_refused_total", Kind: Counter, Labels: []string{"reason"}, Help: "Client connections closed on arrival: by the setting that bounds them, or for a failed TLS handshake."},
 	{Name: "millrace_received_bytes_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes read from clients."},
+	{Name: "millrace_received_bytes_copied_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes of plaintext requests that were copied once more on their way from the kernel to where they stay."},
 	{Name: "millrace_sent_bytes_total", Kind: Counter, Labels: []string{"shard"}, Help: "Bytes written to clients."},
 	{Name: "millrace_sends_blocked_total", Kind: Counter, Labels: []string{"shard"}, Help: "Replies that the kernel did not take at once."},
 	{Name: "millrace_request_bytes", Kind: Gauge, Labels: []string{"shard"}, Help: "Bytes of requests being worked on."},

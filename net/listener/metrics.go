@@ -13,6 +13,7 @@ type LoopStats struct {
 	Shard                                 core.ShardID
 	Turns, JournalTurns, Requests         uint64
 	BytesIn, BytesOut                     uint64
+	BytesCopied                           uint64 // of BytesIn, those that were copied on their way from the kernel to a frame
 	Opened, Closed                        uint64
 	ArenaFull                             uint64 // times that payload memory was used up
 	BlockedSends                          uint64 // replies that the kernel did not take at once
@@ -72,7 +73,7 @@ func (l *Loop) counters() LoopStats {
 	out := LoopStats{
 		Shard: l.id,
 		Turns: s.turns.Load(), JournalTurns: s.journalTurns.Load(), Requests: s.requests.Load(),
-		BytesIn: s.bytesIn.Load(), BytesOut: s.bytesOut.Load(),
+		BytesIn: s.bytesIn.Load(), BytesOut: s.bytesOut.Load(), BytesCopied: s.bytesCopied.Load(),
 		Opened: s.opened.Load(), Closed: s.closed.Load(),
 		ArenaFull: s.arenaFull.Load(), BlockedSends: s.blockedSends.Load(),
 		Connections:  s.connections.Load(),

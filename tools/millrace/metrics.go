@@ -69,6 +69,7 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 		set("millrace_connections", float64(l.Connections))
 		set("millrace_connections_opened_total", float64(l.Opened))
 		set("millrace_received_bytes_total", float64(l.BytesIn))
+		set("millrace_received_bytes_copied_total", float64(l.BytesCopied))
 		set("millrace_sent_bytes_total", float64(l.BytesOut))
 		set("millrace_sends_blocked_total", float64(l.BlockedSends))
 		for reason, n := range l.Paused {
