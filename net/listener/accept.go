@@ -191,7 +191,7 @@ func (s *session) opened() {
 		s.closing = true
 		s.loop.closing = append(s.loop.closing, s)
 		s.loop.arm()
-	} else if s.loop.stopping {
+	} else if s.loop.srv.stopping.Load() {
 		s.pause(pauseStop)
 	}
 }

@@ -24,6 +24,7 @@ const (
 	opBig     = 1  // replies with as many bytes as the payload says
 	opShard   = 3  // answered by the shard that the payload names
 	opLate    = 4  // answered by a timer after as many milliseconds as the payload says
+	opHeap    = 5  // replies with as many bytes of the heap as the payload says
 	opEcho    = 18 // echoed at once
 	opClose   = 99 // closes the connection
 )
@@ -64,6 +65,7 @@ type testHandler struct {
 	mu     sync.Mutex
 	held   []func() // opProduce requests that wait, each to be called on the loop
 	served int
+	order  []uint64 // connections of the opHeap requests, as they were served
 }
 
 func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
@@ -103,6 +105,11 @@ func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
 	case opLate:
 		ms := core.Tick(binary.BigEndian.Uint32(payload))
 		h.loop.After(h.loop.Now()+ms*core.Millisecond, func() { c.Reply(f.Place, frameOf(corr, payload)) })
+	case opHeap:
+		h.mu.Lock()
+		h.order = append(h.order, c.Info().ID)
+		h.mu.Unlock()
+		c.Reply(f.Place, frameOf(corr, make([]byte, binary.BigEndian.Uint32(payload))))
 	case opEcho:
 		c.Reply(f.Place, frameOf(corr, payload))
 	case opClose:

@@ -3,6 +3,7 @@ package listener
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"math/rand/v2"
 	"net"
@@ -396,6 +397,83 @@ func TestCloseDropsTheConnectionAlone(t *testing.T) {
 	ts.handlers[0].letGo() // replies to the closed connection are dropped
 	b.send(request(opEcho, 4, []byte("y")))
 	b.want(4, []byte("y"))
+}
+
+func TestConnectionsWithManyRequestsTakeTurns(t *testing.T) {
+	overTLS := func(ts *testServer, a *authority) *client {
+		c, _ := ts.dialTLS(&tls.Config{RootCAs: a.pool()})
+		return c
+	}
+	const n, size, clients = 40, turnBytesMax / 2, 3
+	for _, secure := range []bool{false, true} {
+		t.Run(map[bool]string{false: "plaintext", true: "TLS"}[secure], func(t *testing.T) {
+			var ts *testServer
+			var a *authority
+			if secure {
+				ts, a, _ = startTLS(t, nil)
+			} else {
+				ts = start(t, nil)
+			}
+			var all []*client
+			for range clients {
+				if secure {
+					all = append(all, overTLS(ts, a))
+				} else {
+					all = append(all, ts.dial())
+				}
+			}
+			// The loop stands still until all have sent everything.
+			held, free := make(chan struct{}), make(chan struct{})
+			ts.loops[0].Post(func() { close(held); <-free })
+			<-held
+			for _, c := range all {
+				var b []byte
+				for i := range n {
+					b = append(b, request(opHeap, uint32(i), u32(size))...)
+				}
+				c.send(b)
+			}
+			time.Sleep(20 * time.Millisecond) // TLS: the readers hand over what they decrypt
+			close(free)
+			for _, c := range all {
+				for i := range n {
+					c.want(uint32(i), make([]byte, size))
+				}
+			}
+			h := ts.handlers[0]
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if len(h.order) != n*clients {
+				t.Fatalf("%d requests served", len(h.order))
+			}
+			inRow := 0
+			for i, id := range h.order[:n] {
+				if i == 0 || id != h.order[i-1] {
+					inRow = 0
+				}
+				if inRow++; inRow > 4 {
+					t.Fatalf("a connection has more than its turn: %v", h.order)
+				}
+			}
+		})
+	}
+}
+
+func TestStopDoesNotWaitForALoopThatIsBusy(t *testing.T) {
+	ts := start(t, nil)
+	held, free := make(chan struct{}), make(chan struct{})
+	ts.loops[0].Post(func() { close(held); <-free })
+	<-held
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	quiet := make(chan struct{})
+	go func() { ts.awaitQuiet(ctx); close(quiet) }()
+	select {
+	case <-quiet:
+	case <-time.After(5 * time.Second):
+		t.Error("the stop waits beyond its timeout")
+	}
+	close(free)
 }
 
 func TestStopAnswersWhatIsUnderWay(t *testing.T) {

@@ -74,7 +74,6 @@ type Loop struct {
 	waiting    waitList   // want a ticket to read their next request
 	outbox     [][]message
 	outboxed   int  // messages in outbox; sockets are not read while there are any
-	stopping   bool // no further request is read
 	shut       bool // no connection is kept
 
 	// Atomic.

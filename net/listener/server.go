@@ -54,9 +54,10 @@ type Server struct {
 	stopErr  error
 
 	// Atomic.
-	connID atomic.Uint64
-	image  atomic.Pointer[meta.Image]
-	refuse struct {
+	connID   atomic.Uint64
+	stopping atomic.Bool // no further request is read
+	image    atomic.Pointer[meta.Image]
+	refuse   struct {
 		max, perIP, handshake atomic.Uint64
 	}
 
@@ -225,6 +226,7 @@ func (srv *Server) stop(ctx context.Context) error {
 	if srv.client == nil {
 		return nil // never started
 	}
+	srv.stopping.Store(true)
 	for _, l := range srv.loops {
 		l.force(message{kind: msgFunc, fn: l.beginStop})
 	}
@@ -256,7 +258,12 @@ func (srv *Server) awaitQuiet(ctx context.Context) {
 		}
 		any := false
 		for range srv.loops {
-			any = <-busy || any
+			select {
+			case b := <-busy:
+				any = any || b
+			case <-ctx.Done():
+				return
+			}
 		}
 		if !any {
 			return
@@ -267,7 +274,6 @@ func (srv *Server) awaitQuiet(ctx context.Context) {
 
 // beginStop reads no further request and asks the shard to answer its waiters.
 func (l *Loop) beginStop() {
-	l.stopping = true
 	for s := range l.sessions {
 		if s.paused == notPaused {
 			s.pause(pauseStop)

@@ -39,10 +39,11 @@ const (
 	pauseArena                // no payload memory
 	pauseBusy                 // another shard's inbox is full
 	pauseStop                 // the broker is stopping
+	pauseTurn                 // it had its share of this turn
 	pauseReasons
 )
 
-var pauseNames = [pauseReasons]string{"none", "inflight", "slow_reader", "budget", "memory", "busy_shard", "stopping"}
+var pauseNames = [pauseReasons]string{"none", "inflight", "slow_reader", "budget", "memory", "busy_shard", "stopping", "turn"}
 
 const preludeBytes = 8 // length, API key, version
 
@@ -89,6 +90,7 @@ type session struct {
 	recheck    bool // in loop.waiting.recheck
 	closed     bool
 	closing    bool
+	pumped     int // heap bytes of requests and replies since pump began
 	lastActive core.Tick
 }
 
@@ -105,6 +107,7 @@ func (s *session) Info() *kafka.ConnInfo { return &s.info }
 // pump reads frames from src and serves them, until src is empty or the
 // connection may not go on.
 func (s *session) pump(src source) {
+	s.pumped = 0
 	for s.paused == notPaused && !s.closing {
 		if s.preludeHave < preludeBytes {
 			if !s.readPrelude(src) {
@@ -121,8 +124,16 @@ func (s *session) pump(src source) {
 			return
 		}
 		s.serve()
+		if s.pumped >= turnBytesMax && s.paused == notPaused && !s.closing {
+			s.pause(pauseTurn)
+		}
 	}
 }
+
+// turnBytesMax bounds what a connection may ask in one go, in heap bytes of requests
+// and of their answers, which is about the time that they take: then it is the turn
+// of the others. Records are not in the heap, and are not counted.
+const turnBytesMax = 64 << 10
 
 // readPrelude reads the length, checks it, and reads the API key and version.
 func (s *session) readPrelude(src source) bool {
@@ -174,7 +185,7 @@ func badLength(b []byte, size, limit int32) string {
 func (s *session) admit() pauseReason {
 	l, o := s.loop, &s.loop.srv.opts
 	switch {
-	case l.stopping:
+	case l.srv.stopping.Load():
 		return pauseStop
 	case !s.ownRoom(o.InflightMax):
 		if s.outBytes+s.expectedBytes > o.ConnOutBytesMax {
@@ -272,6 +283,9 @@ func (s *session) serve() {
 	s.inflightBytes += int64(s.size)
 	s.loop.stats.requests.Add(1)
 	s.loop.stats.bytesIn.Add(uint64(s.size) + 4)
+	if s.buf.Len() == 0 {
+		s.pumped += s.size
+	}
 	s.dropFrame()
 	s.loop.worker.Serve(s, f)
 }
@@ -290,6 +304,9 @@ func (s *session) pause(reason pauseReason) {
 	s.loop.stats.paused[reason].Add(1)
 	s.transport.pause()
 	switch reason {
+	case pauseTurn:
+		s.loop.waiting.turns = append(s.loop.waiting.turns, s)
+		s.loop.arm()
 	case pauseBudget, pauseArena, pauseBusy:
 		s.loop.waiting.add(s)
 		s.loop.arm() // the end of a turn is where this loop says that it starves
@@ -329,6 +346,7 @@ func (s *session) Reply(place uint64, r kafka.Reply) {
 	sl.filled, sl.reply = true, r
 	s.giveBack(sl)
 	s.outBytes += int64(r.Len())
+	s.pumped += len(r.Head)
 	s.countHead(len(r.Head))
 	for {
 		sl := s.slots.first()

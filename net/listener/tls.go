@@ -22,6 +22,8 @@ const (
 	// tlsSliceBytes is what is written at once, so that a client that reads slowly
 	// is told from one that does not.
 	tlsSliceBytes = 64 << 10
+	// tlsCloseMax bounds the sending of a close_notify.
+	tlsCloseMax = time.Second
 	// tlsWriteMax bounds one write to a client that reads nothing.
 	tlsWriteMax = 5 * time.Minute
 )
@@ -192,12 +194,13 @@ func (t *secure) writeLoop() {
 		case <-t.quit:
 			// A close_notify that cannot be sent is of no interest to a client
 			// that is gone. One that takes nothing would hold it up, and with it
-			// the memory of its replies, for five seconds more.
-			if stalled {
-				_ = t.conn.NetConn().Close()
-			} else {
+			// the memory of its replies.
+			if !stalled {
+				late := time.AfterFunc(tlsCloseMax, func() { _ = t.conn.NetConn().Close() })
 				_ = t.conn.Close()
+				late.Stop()
 			}
+			_ = t.conn.NetConn().Close()
 			t.s.loop.force(message{kind: msgFunc, fn: t.s.ended})
 			return
 		}

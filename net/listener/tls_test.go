@@ -2,6 +2,7 @@ package listener
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -175,6 +176,30 @@ func TestTLSConnectionOfAClientThatReadsNothingEndsSoon(t *testing.T) {
 	eventually(t, "the end", func() bool { return l.stats.connections.Load() == 0 })
 	if d := time.Since(start); d > 4*time.Second {
 		t.Errorf("it took %v", d)
+	}
+}
+
+func TestTLSClientsThatReadNothingDoNotHoldUpAStop(t *testing.T) {
+	ts, a, _ := startTLS(t, func(o *Options) { o.ConnOutBytesMax = 1 << 20 })
+	const clients = 20
+	for range clients {
+		c, _ := ts.dialTLS(&tls.Config{RootCAs: a.pool()})
+		for i := range 40 {
+			c.send(request(opBig, uint32(i), u32(1<<20)))
+		}
+	}
+	l := ts.loops[0]
+	eventually(t, "pauses", func() bool { return l.stats.paused[pauseSlow].Load() >= clients })
+	time.Sleep(200 * time.Millisecond) // the sockets fill up
+	const timeout = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	start := time.Now()
+	if err := ts.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	if d := time.Since(start); d > timeout+3*time.Second {
+		t.Errorf("a stop with a timeout of %v took %v", timeout, d)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 type waitList struct {
 	queue      []*session // want a ticket, memory or another shard's attention; oldest first
 	recheck    []*session // paused by their own limits, which have room now
+	turns      []*session // had their share of a turn and go on in the next, in this order
+	resumed    []*session // empty; the other array of turns
 	retry      bool       // a timer for the queue is set
 	serving    bool       // the head of the queue may take a ticket
 	watch      bool       // a timer for slow requests is set
@@ -142,6 +144,7 @@ func (l *Loop) serveWaiting() {
 	}
 	clear(l.waiting.recheck)
 	l.waiting.recheck = l.waiting.recheck[:0]
+	l.nextTurns()
 
 	if len(l.waiting.queue) == 0 {
 		return
@@ -161,6 +164,20 @@ func (l *Loop) serveWaiting() {
 	clear(q[len(q)-n:])
 	l.overtake()
 	l.starving.Store(len(l.waiting.queue) > 0)
+}
+
+// nextTurns lets those go on that had their share of the last turn. The sockets are
+// looked at before those that have it again go on.
+func (l *Loop) nextTurns() {
+	turns := l.waiting.turns
+	l.waiting.turns, l.waiting.resumed = l.waiting.resumed, nil
+	for _, s := range turns {
+		if !s.closing && s.paused == pauseTurn {
+			s.unpause()
+		}
+	}
+	clear(turns)
+	l.waiting.resumed = turns[:0]
 }
 
 // readWaiting lets the head of the queue try again; false when it must wait on.
