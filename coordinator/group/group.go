@@ -43,6 +43,8 @@ type liveGroup struct {
 
 	members []*member // in order of joining
 	byID    map[string]*member
+	have    map[string]int    // how many members support each protocol
+	joining int               // how many members wait in JoinGroup
 	static  map[string]string // instance ID to member ID
 	// pending are members that were given an ID and have not come back with it
 	// (KIP-394).
@@ -52,12 +54,13 @@ type liveGroup struct {
 	// where they cannot be told.
 	subscribed      map[string]bool
 	subscribedKnown bool
+	subscribedBytes int
 
 	newMemberAdded bool
 	joinTimer      *timer
 	syncTimer      *timer
 	unsynced       map[string]bool // members of this generation that have not synced
-	bytes          int             // of the members and of the IDs pending
+	bytes          int             // of the members, the IDs pending, the group's own and subscribed
 	total          *int            // the sum of bytes of all groups
 }
 
@@ -78,7 +81,8 @@ type member struct {
 	assignment           []byte
 	isNew                bool // has not been part of a generation
 	session              *timer
-	join, sync           *core.Command // waiting, or nil
+	join, sync           *core.Command // waiting, or nil; join is set by setJoin
+	group                *liveGroup    // that it is in
 }
 
 // protocol is one assignment strategy that a member supports.
@@ -117,13 +121,28 @@ func (mb *member) matches(req *kmsg.JoinGroupRequest) bool {
 	})
 }
 
+// setJoin notes that a member waits in JoinGroup, or (nil) does not any more.
+func (mb *member) setJoin(cmd *core.Command) {
+	if g := mb.group; g != nil {
+		if mb.join != nil {
+			g.joining--
+		}
+		if cmd != nil {
+			g.joining++
+		}
+	}
+	mb.join = cmd
+}
+
 func newTimer() *timer { return &timer{pos: -1} }
 
 func newLiveGroup(id string, total *int) *liveGroup {
-	return &liveGroup{
-		id: id, total: total, byID: map[string]*member{}, static: map[string]string{}, pending: map[string]*timer{},
+	g := &liveGroup{
+		id: id, total: total, byID: map[string]*member{}, have: map[string]int{}, static: map[string]string{}, pending: map[string]*timer{},
 		joinTimer: newTimer(), syncTimer: newTimer(), unsynced: map[string]bool{},
 	}
+	g.grow(len(id))
+	return g
 }
 
 func (g *liveGroup) add(mb *member) {
@@ -135,7 +154,31 @@ func (g *liveGroup) add(mb *member) {
 	if g.leader == "" {
 		g.leader = mb.id
 	}
-	g.grow(mb.bytes())
+	mb.group = g
+	if mb.join != nil {
+		g.joining++
+	}
+	g.count(mb, 1)
+}
+
+// count counts a member's bytes and protocols in (1) or out (-1).
+func (g *liveGroup) count(mb *member, n int) {
+	g.grow(n * mb.bytes())
+	for i, p := range mb.protocols {
+		if slices.ContainsFunc(mb.protocols[:i], func(o protocol) bool { return o.name == p.name }) {
+			continue
+		}
+		if g.have[p.name] += n; g.have[p.name] == 0 {
+			delete(g.have, p.name)
+		}
+	}
+}
+
+// change lets fn give a member other properties.
+func (g *liveGroup) change(mb *member, fn func()) {
+	g.count(mb, -1)
+	fn()
+	g.count(mb, 1)
 }
 
 func (g *liveGroup) drop(mb *member) {
@@ -151,7 +194,11 @@ func (g *liveGroup) drop(mb *member) {
 			g.leader = g.members[0].id
 		}
 	}
-	g.grow(-mb.bytes())
+	g.count(mb, -1)
+	if mb.join != nil {
+		g.joining--
+	}
+	mb.group = nil
 }
 
 // rename gives a member another ID (a static member that has come back).
@@ -170,18 +217,8 @@ func (g *liveGroup) rename(mb *member, id string) {
 	g.static[mb.instance] = id
 }
 
-func (g *liveGroup) awaitingJoin() int {
-	n := 0
-	for _, mb := range g.members {
-		if mb.join != nil {
-			n++
-		}
-	}
-	return n
-}
-
 func (g *liveGroup) allJoined() bool {
-	return len(g.pending) == 0 && g.awaitingJoin() == len(g.members)
+	return len(g.pending) == 0 && g.joining == len(g.members)
 }
 
 // rebalanceTimeout is the longest of the members'.
@@ -202,31 +239,17 @@ func (g *liveGroup) supports(req *kmsg.JoinGroupRequest) bool {
 	if g.protocolType != req.ProtocolType {
 		return false
 	}
-	have := g.supporters()
-	return slices.ContainsFunc(req.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return have[p.Name] == len(g.members) })
-}
-
-// supporters counts the members that have each protocol.
-func (g *liveGroup) supporters() map[string]int {
-	have := make(map[string]int)
-	for _, mb := range g.members {
-		for i, p := range mb.protocols {
-			if !slices.ContainsFunc(mb.protocols[:i], func(o protocol) bool { return o.name == p.name }) {
-				have[p.name]++
-			}
-		}
-	}
-	return have
+	return slices.ContainsFunc(req.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return g.have[p.Name] == len(g.members) })
 }
 
 // selectProtocol takes the one with the most votes: each member votes for the
 // first of its protocols that all support. Of equals, the one voted for first.
 func (g *liveGroup) selectProtocol() string {
-	have, votes := g.supporters(), make(map[string]int)
+	votes := make(map[string]int)
 	var order []string
 	for _, mb := range g.members {
 		for _, p := range mb.protocols {
-			if have[p.name] == len(g.members) {
+			if g.have[p.name] == len(g.members) {
 				if votes[p.name] == 0 {
 					order = append(order, p.name)
 				}
@@ -244,23 +267,35 @@ func (g *liveGroup) selectProtocol() string {
 	return best
 }
 
+const (
+	// subscribedMax is how many topics of a group are known by name; of a group with
+	// more, every topic counts as one that it reads.
+	subscribedMax      = 20_000
+	subscribedOverhead = 64 // of a name in the set
+)
+
 // learnSubscriptions notes the topics of the generation's members.
 func (g *liveGroup) learnSubscriptions() {
-	g.subscribed, g.subscribedKnown = nil, false
+	g.grow(-g.subscribedBytes)
+	g.subscribed, g.subscribedKnown, g.subscribedBytes = nil, false, 0
 	if g.protocolType != consumerProtocol {
 		return
 	}
-	found := make(map[string]bool)
+	found, bytes := make(map[string]bool), 0
 	for _, mb := range g.members {
-		topics, ok := subscribedTopics(mb.metadata(g.protocol))
+		ok := subscribedTopics(mb.metadata(g.protocol), func(topic []byte) bool {
+			if !found[string(topic)] {
+				found[string(topic)] = true
+				bytes += len(topic) + subscribedOverhead
+			}
+			return len(found) <= subscribedMax
+		})
 		if !ok {
 			return
 		}
-		for _, t := range topics {
-			found[t] = true
-		}
 	}
-	g.subscribed, g.subscribedKnown = found, true
+	g.subscribed, g.subscribedKnown, g.subscribedBytes = found, true, bytes
+	g.grow(bytes)
 }
 
 // usesTopic says whether members of a consumer group read the topic; where that

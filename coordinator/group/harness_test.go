@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"millrace/core"
+	"millrace/core/budget"
 	"millrace/core/meta"
 )
 
@@ -39,6 +40,7 @@ const harnessStart = 1_000_000 * core.Second
 func newHarness(t testing.TB, cfg Config) *harness {
 	h := &harness{t: t, now: harnessStart, im: &meta.Image{Version: 1}, waiting: make(map[*core.Command]string)}
 	h.opts = Options{Seed: 7, Image: func() *meta.Image { return h.im }, Config: cfg}
+	h.opts.Memory = budget.New(DefaultMemoryBytes, nil)
 	h.failover()
 	return h
 }
@@ -56,6 +58,9 @@ func (h *harness) topic(name string, partitions int) {
 
 // failover throws the Machine away and makes another one lead, from the log.
 func (h *harness) failover() {
+	if h.m != nil {
+		h.m.Reset() // gives its memory back
+	}
 	h.m = New(h.opts)
 	h.term++
 	// In several pieces, as batches.

@@ -45,6 +45,7 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 			return
 		}
 		if m.tooManyGroups(req.Group) {
+			m.refused++
 			refuse(kerr.CoordinatorNotAvailable, "")
 			return
 		}
@@ -55,6 +56,7 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 		m.groups[req.Group] = g
 	}
 	if !m.accepts(g, cmd, req) {
+		m.refused++
 		m.forgetUnused(g) // what is refused for want of memory leaves nothing
 		refuse(kerr.GroupMaxSizeReached, "")
 		return
@@ -85,9 +87,15 @@ func (m *Machine) accepts(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRe
 	if g.bytes+bytes > m.opts.GroupBytesMax || m.bytes+bytes > m.opts.MemberBytesMax {
 		return false
 	}
+	if mb == nil {
+		bytes += memberOverhead
+	}
+	if bytes > 0 && m.memoryFull(int64(bytes)) {
+		return false
+	}
 	switch g.state {
 	case statePreparing:
-		return mb != nil && mb.join != nil || g.awaitingJoin() < m.opts.GroupSizeMax
+		return mb != nil && mb.join != nil || g.joining < m.opts.GroupSizeMax
 	case stateCompleting, stateStable:
 		return mb != nil || len(g.members) < m.opts.GroupSizeMax
 	}
@@ -241,10 +249,8 @@ func (mb *member) learn(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 func (m *Machine) updateMember(g *liveGroup, mb *member, cmd *core.Command, req *kmsg.JoinGroupRequest) {
 	// The connection on which an earlier JoinGroup waits has been given up.
 	m.answerJoin(mb, kerr.RebalanceInProgress.Code)
-	g.grow(-mb.bytes())
-	mb.learn(cmd, req)
-	g.grow(mb.bytes())
-	mb.join = cmd
+	g.change(mb, func() { mb.learn(cmd, req) })
+	mb.setJoin(cmd)
 	m.startRebalance(g)
 }
 
@@ -254,10 +260,8 @@ func (m *Machine) replaceStatic(g *liveGroup, mb *member, id string, cmd *core.C
 	m.answerSync(mb, kerr.FencedInstanceID.Code)
 	before, oldLeader := *mb, g.leader
 	g.rename(mb, id)
-	g.grow(-mb.bytes())
-	mb.learn(cmd, req)
-	g.grow(mb.bytes())
-	mb.join = cmd
+	g.change(mb, func() { mb.learn(cmd, req) })
+	mb.setJoin(cmd)
 	m.keepAlive(g, mb)
 	switch g.state {
 	case stateStable:
@@ -265,7 +269,7 @@ func (m *Machine) replaceStatic(g *liveGroup, mb *member, id string, cmd *core.C
 			m.startRebalance(g)
 			return
 		}
-		mb.join = nil
+		mb.setJoin(nil)
 		g.learnSubscriptions()
 		resp := g.joined(req, mb, false)
 		if leads := g.leader == id; req.Version >= 9 {
@@ -291,10 +295,10 @@ func (m *Machine) undoReplace(g *liveGroup, mb *member, before member) {
 		return
 	}
 	g.rename(mb, before.id)
-	g.grow(-mb.bytes())
-	mb.clientID, mb.clientHost = before.clientID, before.clientHost
-	mb.sessionMs, mb.rebalanceMs, mb.protocols = before.sessionMs, before.rebalanceMs, before.protocols
-	g.grow(mb.bytes())
+	g.change(mb, func() {
+		mb.clientID, mb.clientHost = before.clientID, before.clientHost
+		mb.sessionMs, mb.rebalanceMs, mb.protocols = before.sessionMs, before.rebalanceMs, before.protocols
+	})
 	g.learnSubscriptions()
 	m.keepAlive(g, mb)
 }
@@ -379,7 +383,7 @@ func (m *Machine) completeJoin(g *liveGroup) {
 	for _, mb := range g.members {
 		g.unsynced[mb.id] = true
 		if cmd := mb.join; cmd != nil {
-			mb.join = nil
+			mb.setJoin(nil)
 			m.reply(cmd, g.joined(cmd.Body.(*kmsg.JoinGroupRequest), mb, g.leader == mb.id))
 		}
 		mb.isNew = false
@@ -450,7 +454,7 @@ func joinError(req *kmsg.JoinGroupRequest, code int16, memberID string) *kmsg.Jo
 // answerJoin ends a member's wait in JoinGroup, if it waits.
 func (m *Machine) answerJoin(mb *member, code int16) {
 	if cmd := mb.join; cmd != nil {
-		mb.join = nil
+		mb.setJoin(nil)
 		m.reply(cmd, joinError(cmd.Body.(*kmsg.JoinGroupRequest), code, mb.id))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/core"
+	"millrace/core/budget"
 	"millrace/core/meta"
 )
 
@@ -21,6 +22,7 @@ type Machine struct {
 	saved     map[string]*savedGroup
 	next      core.Offset // after the last record replayed
 	liveBytes int64       // of the records that are not superseded
+	offsets   int         // committed ones, of all groups
 
 	// Volatile; of a leader.
 	leading bool
@@ -31,6 +33,9 @@ type Machine struct {
 	expiry  *timer
 	ids     core.IDSource
 	rewrite rewrite
+	refused uint64 // groups, members and offsets that a bound kept out
+
+	charged int64 // of opts.Memory
 
 	// Of the call that is being served.
 	now core.Tick
@@ -49,6 +54,9 @@ func (s *savedGroup) empty() bool { return s.metadata == nil && len(s.offsets) =
 // New makes a Machine that has seen nothing of its log yet.
 func New(o Options) *Machine {
 	o.fillBounds()
+	if o.Memory == nil {
+		o.Memory = budget.New(DefaultMemoryBytes, nil)
+	}
 	m := &Machine{opts: o}
 	m.Reset()
 	return m
@@ -56,9 +64,41 @@ func New(o Options) *Machine {
 
 // Reset forgets all replicated state, and everything else with it.
 func (m *Machine) Reset() {
-	m.saved, m.next, m.liveBytes = make(map[string]*savedGroup), 0, 0
+	m.saved, m.next, m.liveBytes, m.offsets = make(map[string]*savedGroup), 0, 0, 0
 	m.rewrite.reset(m.opts.RewriteBytesMin)
 	m.forget()
+	m.charge()
+}
+
+// What things take in memory beside their texts, about.
+const (
+	savedOverhead  = 512 // a group in the log
+	offsetOverhead = 128
+	groupOverhead  = 1024 // a group that is led
+	memberOverhead = 1024
+)
+
+// heapBytes is what the machine holds in memory, about.
+func (m *Machine) heapBytes() int64 {
+	return m.liveBytes + int64(len(m.saved))*savedOverhead + int64(m.offsets)*offsetOverhead +
+		int64(m.bytes) + int64(len(m.groups))*groupOverhead + int64(m.members)*memberOverhead
+}
+
+// charge settles with the budget that all machines of the node share. What the
+// log holds is there whatever the budget says.
+func (m *Machine) charge() {
+	n := m.heapBytes()
+	if n > m.charged {
+		m.opts.Memory.Take(n - m.charged)
+	} else {
+		m.opts.Memory.Release(m.charged - n)
+	}
+	m.charged = n
+}
+
+// memoryFull says that n bytes more are too much for the node.
+func (m *Machine) memoryFull(n int64) bool {
+	return m.opts.Memory.UsedBytes()-m.charged+m.heapBytes()+n > m.opts.Memory.LimitBytes()
 }
 
 // forget drops what only a leader has.
@@ -99,6 +139,7 @@ func (m *Machine) Handle(now core.Tick, cmd *core.Command, out *core.Output) {
 		panic(fmt.Sprintf("BUG: the group coordinator was given a %T", cmd.Body))
 	}
 	m.out = nil
+	m.charge()
 }
 
 // reply lists a command whose answer depends on nothing but what was appended
@@ -130,6 +171,7 @@ func (m *Machine) Replay(base core.Offset, records []core.Record) {
 	}
 	m.next = base + core.Offset(len(records))
 	m.rewrite.count(records)
+	m.charge()
 }
 
 func (m *Machine) apply(d decodedRecord, r core.Record) {
@@ -141,11 +183,13 @@ func (m *Machine) apply(d decodedRecord, r core.Record) {
 	if d.isOffset {
 		if old := s.offsets[d.at]; old != nil {
 			m.liveBytes -= old.bytes
+			m.offsets--
 			delete(s.offsets, d.at)
 		}
 		if d.offset != nil {
 			s.offsets[d.at] = d.offset
 			m.liveBytes += d.offset.bytes
+			m.offsets++
 		}
 	} else {
 		m.liveBytes -= s.metadataBytes
@@ -195,6 +239,7 @@ func (m *Machine) Lead(now core.Tick, term core.Term, out *core.Output) {
 	}
 	m.scheduleExpiry()
 	m.out = nil
+	m.charge()
 }
 
 // seedStep sets the seeds of partitions apart (the step of SplitMix64).
@@ -211,6 +256,7 @@ func (m *Machine) Resign(now core.Tick, out *core.Output) {
 	}
 	m.forget()
 	m.out = nil
+	m.charge()
 }
 
 // Deadline is when Timer is due next.
@@ -243,6 +289,7 @@ func (m *Machine) Timer(now core.Tick, out *core.Output) {
 	}
 	m.rewriteStep()
 	m.out = nil
+	m.charge()
 }
 
 // undo is the Cookie of a Write whose failure has to be made up for.
@@ -255,5 +302,6 @@ func (m *Machine) Failed(now core.Tick, cookie any, _ error) {
 	m.rewrite.stop()
 	if f, ok := cookie.(undo); ok && m.leading {
 		f()
+		m.charge()
 	}
 }

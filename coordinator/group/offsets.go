@@ -23,7 +23,8 @@ func (m *Machine) image() *meta.Image {
 
 // tooManyGroups says that a group cannot be taken in, because it is new.
 func (m *Machine) tooManyGroups(id string) bool {
-	return m.groups[id] == nil && m.saved[id] == nil && max(len(m.groups), len(m.saved)) >= m.opts.GroupsMax
+	return m.groups[id] == nil && m.saved[id] == nil &&
+		(max(len(m.groups), len(m.saved)) >= m.opts.GroupsMax || m.memoryFull(int64(len(id)+groupOverhead)))
 }
 
 // exists says whether the group is known, if only by its offsets.
@@ -42,6 +43,7 @@ func (m *Machine) checkCommit(req *kmsg.OffsetCommitRequest) *kerr.Error {
 		case req.Generation >= 0:
 			return kerr.IllegalGeneration
 		case m.tooManyGroups(req.Group):
+			m.refused++
 			return kerr.CoordinatorNotAvailable
 		}
 		return nil
@@ -74,7 +76,7 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 	im, refused := m.image(), m.checkCommit(req)
 	s := m.saved[req.Group]
-	count, bytes, growth := 0, int64(0), int64(0)
+	count, bytes, growth, heap := 0, int64(0), int64(0), int64(0)
 	if s != nil {
 		count = len(s.offsets)
 	}
@@ -101,13 +103,16 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 				grows := recordBytes(r)
 				if s == nil || s.offsets[at] == nil {
 					count++
+					heap += offsetOverhead
 				} else {
 					grows -= s.offsets[at].bytes
 				}
 				bytes += recordBytes(r)
 				// What shrinks makes no room: the partition may be named again.
 				growth += max(grows, 0)
-				if count > m.opts.GroupOffsetsMax || bytes > recordBytesMax || grows > 0 && m.liveBytes+growth > m.opts.LiveBytesMax {
+				if count > m.opts.GroupOffsetsMax || bytes > recordBytesMax ||
+					grows > 0 && (m.liveBytes+growth > m.opts.LiveBytesMax || m.memoryFull(growth+heap)) {
+					m.refused++
 					e = kerr.InvalidCommitOffsetSize
 				} else {
 					records = append(records, r)

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"millrace/core/budget"
 	"millrace/core/meta"
 )
 
@@ -18,8 +19,16 @@ type Options struct {
 	// and for the existence of the partitions that offsets are committed for.
 	// It may return nil before there is any.
 	Image func() *meta.Image
+	// Memory bounds what all machines of a node hold, about; new groups are refused
+	// beyond it with COORDINATOR_NOT_AVAILABLE, members with GROUP_MAX_SIZE_REACHED,
+	// offsets with INVALID_COMMIT_OFFSET_SIZE. nil: DefaultMemoryBytes for this one
+	// alone.
+	Memory *budget.Budget
 	Config
 }
+
+// DefaultMemoryBytes is the bound of all machines of a node.
+const DefaultMemoryBytes = 256 << 20
 
 // Config holds the settings of a coordinator; times are milliseconds. A bound
 // (...Max, RewriteBytesMin) or ExpiryIntervalMs below 1 is DefaultConfig's.

@@ -3,6 +3,7 @@ package group
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -232,7 +233,9 @@ func (w *world) learn(tag string, cmd *core.Command) {
 // the groups to what always is so.
 func (h *harness) check(where string) {
 	h.t.Helper()
-	fresh := New(h.opts)
+	opts := h.opts
+	opts.Memory = nil
+	fresh := New(opts)
 	if len(h.log) > 0 {
 		fresh.Replay(h.start, h.log)
 	}
@@ -252,6 +255,16 @@ func (h *harness) check(where string) {
 	}
 	if bytes != h.m.bytes {
 		h.t.Fatalf("%s: %d bytes, counted %d", where, bytes, h.m.bytes)
+	}
+	if got := h.m.opts.Memory.UsedBytes(); got != h.m.heapBytes() {
+		h.t.Fatalf("%s: %d bytes of memory are charged, it holds %d", where, got, h.m.heapBytes())
+	}
+	offsets := 0
+	for _, s := range h.m.saved {
+		offsets += len(s.offsets)
+	}
+	if offsets != h.m.offsets {
+		h.t.Fatalf("%s: %d offsets, counted %d", where, offsets, h.m.offsets)
 	}
 	if members != h.m.members {
 		h.t.Fatalf("%s: %d members, counted %d", where, members, h.m.members)
@@ -285,12 +298,23 @@ func (w *world) check(where string) {
 
 // consistent says what is wrong with a group, or "".
 func (g *liveGroup) consistent() string {
-	bytes := 0
+	bytes := len(g.id) + g.subscribedBytes
+	have, joining := map[string]int{}, 0
 	for id := range g.pending {
 		bytes += len(id)
 	}
 	for _, mb := range g.members {
 		bytes += mb.bytes()
+		if mb.join != nil {
+			joining++
+		}
+		names := map[string]bool{}
+		for _, p := range mb.protocols {
+			names[p.name] = true
+		}
+		for name := range names {
+			have[name]++
+		}
 		switch {
 		case g.byID[mb.id] != mb:
 			return "member " + mb.id + " is not found by its ID"
@@ -309,6 +333,10 @@ func (g *liveGroup) consistent() string {
 		return "indexes and members differ"
 	case bytes != g.bytes:
 		return fmt.Sprintf("%d bytes, counted %d", bytes, g.bytes)
+	case !maps.Equal(have, g.have):
+		return fmt.Sprintf("protocols %v, counted %v", have, g.have)
+	case joining != g.joining:
+		return fmt.Sprintf("%d wait in JoinGroup, counted %d", joining, g.joining)
 	case (g.leader == "") != (len(g.members) == 0) || g.leader != "" && g.byID[g.leader] == nil:
 		return "leader " + g.leader + " is not a member"
 	case g.state == stateEmpty && len(g.members) > 0:

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"maps"
@@ -412,7 +413,7 @@ func showFetch(r *kmsg.OffsetFetchResponse) string {
 
 // subscription encodes a consumer's subscription, version 0.
 func subscription(topics []string) []byte {
-	b := []byte{0, 0, 0, 0, 0, byte(len(topics))}
+	b := binary.BigEndian.AppendUint32([]byte{0, 0}, uint32(len(topics)))
 	for _, t := range topics {
 		b = append(append(b, 0, byte(len(t))), t...)
 	}

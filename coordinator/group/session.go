@@ -35,7 +35,7 @@ func (m *Machine) sessionEnded(g *liveGroup, mb *member) {
 // are out. A new member that is still there joins again when it is answered so.
 func (m *Machine) removeMember(g *liveGroup, mb *member) {
 	if cmd := mb.join; cmd != nil {
-		mb.join = nil
+		mb.setJoin(nil)
 		m.reply(cmd, joinError(cmd.Body.(*kmsg.JoinGroupRequest), kerr.UnknownMemberID.Code, ""))
 	}
 	m.answerSync(mb, kerr.UnknownMemberID.Code)

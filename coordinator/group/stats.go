@@ -4,7 +4,8 @@ package group
 type Stats struct {
 	Groups  map[string]int // by state, as Kafka names it
 	Members int
-	Offsets int // committed offsets
+	Offsets int    // committed offsets
+	Refused uint64 // groups, members and offsets that a bound kept out
 }
 
 // AddStats adds this partition's counts to s. Called on the partition's loop; it
@@ -13,6 +14,7 @@ func (m *Machine) AddStats(s *Stats) {
 	if s.Groups == nil {
 		s.Groups = make(map[string]int)
 	}
+	s.Refused += m.refused
 	if !m.leading {
 		return
 	}

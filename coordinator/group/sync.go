@@ -85,7 +85,8 @@ func (m *Machine) assignAll(g *liveGroup, req *kmsg.SyncGroupRequest) {
 	before := g.stateMs
 	g.stateMs = m.now.Millis()
 	record := g.record()
-	if g.bytes > m.opts.GroupBytesMax || m.bytes > m.opts.MemberBytesMax || len(record.Value) > recordBytesMax {
+	if g.bytes > m.opts.GroupBytesMax || m.bytes > m.opts.MemberBytesMax || m.memoryFull(0) || len(record.Value) > recordBytesMax {
+		m.refused++
 		g.stateMs = before
 		for _, mb := range g.members {
 			g.assign(mb, nil)

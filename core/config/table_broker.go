@@ -73,6 +73,7 @@ var brokerSettings = []Setting{
 	{Group: grpGroups, Name: "group.max.session.timeout.ms", Type: Int, Unit: "ms", Default: "1800000", Min: 1, Max: maxInt, Text: "Longest session timeout that a group member may ask for."},
 	{Group: grpGroups, Name: "group.initial.rebalance.delay.ms", Type: Int, Unit: "ms", Default: "3000", Min: 0, Max: maxInt, Text: "How long the first rebalance of an empty group waits for more members."},
 	{Group: grpGroups, Name: "group.max.size", Type: Int, Default: "10000", Min: 1, Max: maxInt, Text: "Most members of one group."},
+	{Group: grpGroups, Name: "groups.memory.bytes", Type: Long, Unit: "bytes", Default: mib(256), Min: 1 << 20, Max: anyMax, Text: "Memory, about, of all groups that the broker coordinates: members with their metadata and assignments, committed offsets with theirs. Beyond it new groups are refused with COORDINATOR_NOT_AVAILABLE, members with GROUP_MAX_SIZE_REACHED, offsets with INVALID_COMMIT_OFFSET_SIZE."},
 	{Group: grpGroups, Name: "groups.max", Type: Int, Default: "100000", Min: 1, Max: maxInt, Text: "Most groups of one partition of __consumer_offsets."},
 
 	// Memory and limits.

@@ -68,6 +68,9 @@ var table = []Metric{
 	{Name: "millrace_groups", Kind: Gauge, Labels: []string{"state"}, Help: "Consumer groups that this node coordinates, by state."},
 	{Name: "millrace_group_members", Kind: Gauge, Help: "Members of the groups that this node coordinates."},
 	{Name: "millrace_group_offsets", Kind: Gauge, Help: "Committed offsets that this node coordinates."},
+	{Name: "millrace_group_refused_total", Kind: Counter, Help: "Groups, members and committed offsets that were refused because a bound was reached."},
+	{Name: "millrace_group_memory_bytes", Kind: Gauge, Help: "Memory of groups and committed offsets, about."},
+	{Name: "millrace_group_memory_bytes_limit", Kind: Gauge, Help: "Bound of millrace_group_memory_bytes (groups.memory.bytes)."},
 
 	{Name: "millrace_topics", Kind: Gauge, Help: "Topics of the cluster."},
 	{Name: "millrace_partitions", Kind: Gauge, Help: "Partitions of the cluster."},

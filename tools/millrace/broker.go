@@ -21,6 +21,7 @@ import (
 	"millrace/coordinator/controller"
 	"millrace/coordinator/group"
 	"millrace/core"
+	"millrace/core/budget"
 	"millrace/core/config"
 	"millrace/core/meta"
 	"millrace/net/admin"
@@ -66,6 +67,8 @@ type broker struct {
 
 	// By shard; see coordinators.
 	coordinators []coordinators
+	// Atomic; shared by all group machines.
+	groupMemory *budget.Budget
 }
 
 // startBroker opens the data directory, makes shards and coordinators, binds the
@@ -198,6 +201,7 @@ func (b *broker) makeServer() error {
 	b.kafka = kafka.NewServer(ko)
 
 	b.coordinators = make([]coordinators, shardCount(b.cfg))
+	b.groupMemory = budget.New(b.cfg.Int("groups.memory.bytes"), nil)
 	lo := listenerOptions(b.cfg, b.logf)
 	lo.Store, lo.Kafka = b.store, b.kafka
 	lo.Fatal = func(what string) { cannotGoOn(b.log, what) }
@@ -210,7 +214,7 @@ func (b *broker) makeServer() error {
 			case id == core.MetadataPartition:
 				return controller.New(controllerOptions(b.cfg, b.live, controllerSeed))
 			case topic == offsetsTopic:
-				m := group.New(group.Options{Partition: num, Seed: groupSeed, Image: image, Config: groupConfig(b.cfg)})
+				m := group.New(group.Options{Partition: num, Seed: groupSeed, Image: image, Memory: b.groupMemory, Config: groupConfig(b.cfg)})
 				b.addCoordinator(id, m)
 				return m
 			}

@@ -1,0 +1,218 @@
+package group
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/core"
+	"millrace/core/budget"
+)
+
+func joinOf(group string, protocols int, metadata []byte) *kmsg.JoinGroupRequest {
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Version, req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 3, group, "consumer", 10_000, 10_000
+	for i := range protocols {
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name, p.Metadata = fmt.Sprintf("protocol-%d", i), metadata
+		req.Protocols = append(req.Protocols, p)
+	}
+	return req
+}
+
+func commitTo(group string, partition int32, metadata string) *kmsg.OffsetCommitRequest {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Version, req.Group, req.Generation = 7, group, -1
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic = "t"
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Partition, p.Metadata = partition, &metadata
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+func joinCode(cmd *core.Command) int16 {
+	if r, ok := cmd.Reply.(*kmsg.JoinGroupResponse); ok {
+		return r.ErrorCode
+	}
+	return -2 // it waits
+}
+
+func commitCode(cmd *core.Command) int16 {
+	return cmd.Reply.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+}
+
+// TestJoinDoesNotLookAtEveryMember: what a join costs does not grow with the group.
+func TestJoinDoesNotLookAtEveryMember(t *testing.T) {
+	h := newHarness(t, DefaultConfig())
+	for range 500 {
+		h.send("join", joinOf("g", 20, nil), core.ClientInfo{ClientID: "c"})
+	}
+	g, req := h.m.groups["g"], joinOf("g", 20, nil)
+	if len(g.members) != 500 || g.have["protocol-7"] != 500 {
+		t.Fatalf("%d members, %d of them with a protocol that all have", len(g.members), g.have["protocol-7"])
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		if !g.supports(req) || g.allJoined() != true {
+			t.Error("the group does not take a member")
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations: something is made for the members", n)
+	}
+}
+
+// TestMemoryOfTheNodeIsShared fills the budget with one machine and sees what the
+// other refuses, and that all of it comes back.
+func TestMemoryOfTheNodeIsShared(t *testing.T) {
+	memory := budget.New(1<<20, nil)
+	cfg := DefaultConfig()
+	cfg.InitialRebalanceDelayMs = 0
+	machines := func() *harness {
+		h := newHarness(t, cfg)
+		h.topic("t", 100)
+		h.opts.Memory = memory
+		h.m.Reset()
+		h.failover()
+		return h
+	}
+	first, other := machines(), machines()
+	member := other.send("join", joinOf("before", 1, make([]byte, 1000)), core.ClientInfo{ClientID: "c"})
+	other.advance(core.Second)
+	if commitCode(other.send("commit", commitTo("offsets", 0, "text"), core.ClientInfo{})) != 0 {
+		t.Fatal("a commit is refused while there is memory")
+	}
+	text, i := strings.Repeat("m", 3000), 0
+	for ; commitCode(first.send("commit", commitTo(fmt.Sprint("g", i/50), int32(i%50), text), core.ClientInfo{})) == 0; i++ {
+		if i > 1000 {
+			t.Fatal("nothing is refused")
+		}
+	}
+	if i < 100 {
+		t.Fatalf("refused after %d offsets", i)
+	}
+	if got := joinCode(other.send("join", joinOf("after", 1, nil), core.ClientInfo{ClientID: "c"})); got != kerr.CoordinatorNotAvailable.Code && got != kerr.GroupMaxSizeReached.Code {
+		t.Errorf("a new group: code %d", got)
+	}
+	if got := joinCode(other.send("join", joinOf("before", 1, make([]byte, 8000)), core.ClientInfo{ClientID: "c"})); got != kerr.GroupMaxSizeReached.Code {
+		t.Errorf("a new member: code %d", got)
+	}
+	if got := commitCode(other.send("commit", commitTo("offsets", 1, text), core.ClientInfo{})); got != kerr.InvalidCommitOffsetSize.Code {
+		t.Errorf("a new offset: code %d", got)
+	}
+	if got := commitCode(other.send("commit", commitTo("offsets", 0, "less"), core.ClientInfo{})); got != 0 {
+		t.Errorf("an offset committed again: code %d", got)
+	}
+	again := joinOf("before", 1, make([]byte, 1000))
+	again.MemberID = member.Reply.(*kmsg.JoinGroupResponse).MemberID
+	if got := joinCode(other.send("join", again, core.ClientInfo{ClientID: "c"})); got != 0 && got != -2 {
+		t.Errorf("a member that comes again: code %d", got)
+	}
+	var s Stats
+	other.m.AddStats(&s)
+	if s.Refused < 3 {
+		t.Errorf("%d refusals are counted", s.Refused)
+	}
+	first.m.Reset()
+	if got := commitCode(other.send("commit", commitTo("offsets", 1, text), core.ClientInfo{})); got != 0 {
+		t.Errorf("with memory given back: code %d", got)
+	}
+	other.m.Reset()
+	if n := memory.UsedBytes(); n != 0 {
+		t.Errorf("%d bytes stay charged", n)
+	}
+}
+
+// TestMemoryIsEstimatedWell compares what a machine thinks that it holds with what
+// the collector says.
+func TestMemoryIsEstimatedWell(t *testing.T) {
+	const n = 3000
+	fill := map[string]func(h *harness){
+		"offsets": func(h *harness) {
+			for i := range n {
+				h.send("commit", commitTo("g", int32(i), ""), core.ClientInfo{})
+			}
+		},
+		"groups with an offset": func(h *harness) {
+			for i := range n {
+				h.send("commit", commitTo(fmt.Sprint("group-", i), 0, "text"), core.ClientInfo{})
+			}
+		},
+		"groups with a member": func(h *harness) {
+			for i := range n {
+				h.send("join", joinOf(fmt.Sprint("group-", i), 1, nil), core.ClientInfo{ClientID: "client", Host: "/127.0.0.1"})
+			}
+		},
+		"members": func(h *harness) {
+			for range n {
+				h.send("join", joinOf("g", 3, make([]byte, 50)), core.ClientInfo{ClientID: "client", Host: "/127.0.0.1"})
+			}
+		},
+		"subscriptions": func(h *harness) {
+			var topics []string
+			for i := range 1000 {
+				topics = append(topics, fmt.Sprint("t", i))
+			}
+			for i := range 30 {
+				h.send("join", joinOf(fmt.Sprint("group-", i), 1, subscription(topics)), core.ClientInfo{ClientID: "c"})
+			}
+			h.advance(core.Second)
+		},
+	}
+	for name, fill := range fill {
+		t.Run(name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.InitialRebalanceDelayMs = 0
+			h := newHarness(t, cfg)
+			h.topic("t", n)
+			heap := func() int64 {
+				runtime.GC()
+				runtime.GC()
+				var s runtime.MemStats
+				runtime.ReadMemStats(&s)
+				return int64(s.HeapAlloc)
+			}
+			before := heap()
+			fill(h)
+			h.log, h.waiting = nil, nil // the test's own
+			held := heap() - before
+			if thinks := h.m.heapBytes(); thinks*2 < held || thinks > held*3 {
+				t.Errorf("it thinks that it holds %d bytes, and holds %d", thinks, held)
+			} else {
+				t.Logf("it thinks that it holds %d bytes, and holds %d", thinks, held)
+			}
+			runtime.KeepAlive(h)
+		})
+	}
+}
+
+func TestTooManyTopicsOfAGroupAreNotKept(t *testing.T) {
+	total := 0
+	g := newLiveGroup("g", &total)
+	g.protocolType, g.protocol = consumerProtocol, "range"
+	member := func(id string, from, n int) *member {
+		var topics []string
+		for i := range n {
+			topics = append(topics, fmt.Sprint("topic-", from+i))
+		}
+		return &member{id: id, session: newTimer(), protocols: []protocol{{"range", subscription(topics)}}}
+	}
+	a := member("a", 0, subscribedMax)
+	g.add(a)
+	g.learnSubscriptions()
+	if !g.subscribedKnown || len(g.subscribed) != subscribedMax || g.usesTopic("other") {
+		t.Fatal("as many topics as can be known are not known")
+	}
+	if g.bytes < subscribedMax*subscribedOverhead || g.bytes != total {
+		t.Errorf("%d bytes are counted, %d in all", g.bytes, total)
+	}
+	g.add(member("b", 7, subscribedMax))
+	g.learnSubscriptions()
+	if g.subscribedKnown || g.subscribed != nil || g.subscribedBytes != 0 || !g.usesTopic("other") {
+		t.Error("more topics than can be known are kept, or are none of the group's")
+	}
+}
