@@ -22,7 +22,7 @@ import (
 // payload memory may be left. What is answered is what kmsg can read, and the
 // answer can be read in the version asked; what is refused breaks a rule.
 //
-//fuzz:parses header.go request.go:Serve,refuse,refuseVersion codec.go:take,int16,int32,length,array,decoder.string,bytes,tags nulls.go text.go:checkTexts produce.go:serveProduce,decode,check fetch.go:serveFetch,route fetchsession.go:open,wantsOf,newWant,update metadata.go:serveMetadata,selectTopics,topicsToCreate
+//fuzz:parses header.go request.go:Serve,refuse,refuseVersion codec.go:fail,take,int16,int32,length,array,decoder.string,mustString,bytes,tags nulls.go text.go:checkTexts produce.go:serveProduce,decode,check fetchsession.go:wantsOf,newWant metadata.go:selectTopics,topicsToCreate
 func FuzzRequests(f *testing.F) {
 	for _, a := range apis() {
 		for v := a.min; v <= a.max; v++ {
@@ -35,6 +35,21 @@ func FuzzRequests(f *testing.F) {
 	f.Add(frameBytes(fetchRequest("t", 0, -1, fetchPart{0, 1}), 18))
 	f.Add(frameBytes(metadataFor("t", "new", "a b"), 12))
 	f.Add(frameBytes(deleteRecords(fetchPart{0, 1}), 2))
+	for _, body := range [][]byte{
+		{0, 200, 0, 0, 0, 0, 0, 42, 0, 0},                                        // no such key
+		{0, 18, 0, 99, 0, 0, 0, 42, 0xff, 0xff, 0},                               // of the future
+		{0, 3, 0, 99, 0, 0, 0, 42, 0, 0, 0},                                      // no such version
+		{0, 3, 0, 9, 0, 0, 0, 42, 0, 1, 'a', 2, 1, 0, 5, 2, 7, 7, 1, 0, 0, 0, 0}, // tags in the header
+		{0, 3, 0, 9, 0, 0, 0, 42, 0, 1, 'a', 0xff, 0xff, 0xff, 0xff, 0x7f},
+		{0, 3, 0, 1, 0, 0, 0, 42, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		{0, 19, 0, 2, 0, 0, 0, 42, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0}, // null in place of an array
+		{0, 19, 0, 5, 0, 0, 0, 42, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 3, 0, 0, 0, 42, 0, 0, 0xff, 0xff, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff},
+		{0, 0, 0, 9, 0, 0, 0, 42, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 2, 0, 1, 0, 0},
+		append([]byte{0, 3, 0, 9, 0, 0, 0, 42, 0, 0, 0, 2, 0x81, 0x80, 0x02}, make([]byte, 32775)...), // a long string
+	} {
+		f.Add(body)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) < keyVersionBytes {
 			return // the listener does not hand such frames over
