@@ -32,7 +32,7 @@ func serveDeleteGroups(r *Request) {
 			resp.Groups[i] = reply.(*kmsg.DeleteGroupsResponse).Groups[k]
 		}
 	}
-	shares, _ := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i] }) // each is named once
+	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i] })
 	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
 }
 

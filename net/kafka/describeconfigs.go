@@ -15,6 +15,14 @@ import (
 // brokers, with where each value comes from (KIP-226, KIP-569).
 func serveDescribeConfigs(r *Request) {
 	req := r.Body.(*kmsg.DescribeConfigsRequest)
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	named := make(mentions[resource])
+	req.Resources = slices.DeleteFunc(req.Resources, func(res kmsg.DescribeConfigsRequestResource) bool {
+		return named.tooMany(resource{res.ResourceType, res.ResourceName})
+	})
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	for _, res := range req.Resources {
 		if !slices.Contains(listedResources, res.ResourceType) {
@@ -22,19 +30,9 @@ func serveDescribeConfigs(r *Request) {
 			return
 		}
 	}
-	type resource struct {
-		kind kmsg.ConfigResourceType
-		name string
-	}
-	named := make(mentions[resource])
 	for _, res := range req.Resources {
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = res.ResourceType, res.ResourceName
-		if named.tooMany(resource{res.ResourceType, res.ResourceName}) {
-			out.ErrorCode, out.ErrorMessage = codeInvalidRequest, &tooOften
-			resp.Resources = append(resp.Resources, out)
-			continue
-		}
 		out.ErrorMessage = kmsg.StringPtr("")
 		entries, code, msg := r.describeConfigs(res.ResourceType, res.ResourceName)
 		if code != codeNone {

@@ -1,6 +1,10 @@
 package kafka
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 // Operations that clients may be told they are allowed, as bits of Kafka's
 // AclOperation codes.
@@ -12,6 +16,7 @@ const (
 // serveDescribeGroups tells state and members of groups.
 func serveDescribeGroups(r *Request) {
 	req := r.Body.(*kmsg.DescribeGroupsRequest)
+	req.Groups = slices.DeleteFunc(req.Groups, make(mentions[string]).tooMany)
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
 	for i, g := range req.Groups {
@@ -39,9 +44,6 @@ func serveDescribeGroups(r *Request) {
 			}
 		}
 	}
-	shares, refused := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i] })
-	for _, i := range refused {
-		resp.Groups[i].ErrorCode, resp.Groups[i].ErrorMessage = codeInvalidRequest, &tooOften
-	}
+	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i] })
 	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
 }

@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/core"
@@ -15,9 +17,14 @@ func serveDescribeProducers(r *Request) {
 	im := r.Image()
 	type answer = kmsg.DescribeProducersResponseTopicPartition
 	var asks []partitionAsk[*shard.Describe, answer]
-	named := make(mentions[core.PartitionID])
+	type partition struct {
+		topic string
+		num   int32
+	}
+	named := make(mentions[partition])
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(num int32) bool { return named.tooMany(partition{t.Topic, num}) })
 		rt := kmsg.NewDescribeProducersResponseTopic()
 		rt.Topic = t.Topic
 		rt.Partitions = make([]answer, len(t.Partitions))
@@ -31,10 +38,6 @@ func serveDescribeProducers(r *Request) {
 				if why := core.CheckTopicName(t.Topic); why != "" {
 					out.ErrorCode, out.ErrorMessage = codeInvalidTopic, &why
 				}
-				continue
-			}
-			if named.tooMany(p.ID) {
-				out.ErrorCode, out.ErrorMessage = codeInvalidRequest, &tooOften
 				continue
 			}
 			q := &shard.Describe{Partition: p.ID, Producers: true}

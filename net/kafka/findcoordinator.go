@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -21,7 +22,8 @@ const offsetsTopicWait = 10_000
 
 // serveFindCoordinator tells which broker coordinates a group: the leader of
 // its partition of the internal topic, which is made when first asked for. The
-// answer has exactly one entry for each key asked for, in order, and echoes it.
+// answer has exactly one entry for each key asked for, in order, and echoes it (see
+// mentionsMax for keys that are named again and again).
 //
 // Transactional ids and share groups are refused with a text, see refusal.
 func serveFindCoordinator(r *Request) {
@@ -30,6 +32,7 @@ func serveFindCoordinator(r *Request) {
 	if r.Version < 4 {
 		keys = []string{req.CoordinatorKey}
 	}
+	keys = slices.DeleteFunc(keys, make(mentions[string]).tooMany)
 	if r.Version >= 1 && req.CoordinatorType != coordinatorGroup {
 		refused := refusal(r.Version, req.CoordinatorType)
 		r.replyCoordinators(keys, func(string) coordinator { return refused })

@@ -46,19 +46,15 @@ type share struct {
 	items     []int
 }
 
-// sharesOf splits n groups by coordinator, in order of first appearance, and lists
-// those that are named once too often. Both are empty while the internal topic does
-// not exist.
-func (r *Request) sharesOf(n int, group func(i int) string) (out []share, refused []int) {
-	at, named := make(map[core.PartitionID]int), make(mentions[string])
+// sharesOf splits n groups by coordinator, in order of first appearance. It is
+// empty while the internal topic does not exist.
+func (r *Request) sharesOf(n int, group func(i int) string) []share {
+	var out []share
+	at := make(map[core.PartitionID]int)
 	for i := range n {
 		p, ok := r.groupPartition(group(i))
 		if !ok {
-			return nil, nil
-		}
-		if named.tooMany(group(i)) {
-			refused = append(refused, i)
-			continue
+			return nil
 		}
 		k, seen := at[p]
 		if !seen {
@@ -68,7 +64,7 @@ func (r *Request) sharesOf(n int, group func(i int) string) (out []share, refuse
 		}
 		out[k].items = append(out[k].items, i)
 	}
-	return out, refused
+	return out
 }
 
 // toCoordinators asks the coordinator of each share with the body that ask makes

@@ -1,6 +1,10 @@
 package kafka
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 // serveOffsetFetch reads committed offsets: of one group up to version 7, of
 // several since (KIP-709), by topic ID since version 10.
@@ -10,6 +14,8 @@ func serveOffsetFetch(r *Request) {
 		r.toGroup(req.Group, func(code int16) kmsg.Response { return refuseOffsetFetch(req, code) })
 		return
 	}
+	named := make(mentions[string])
+	req.Groups = slices.DeleteFunc(req.Groups, func(g kmsg.OffsetFetchRequestGroup) bool { return named.tooMany(g.Group) })
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(req.Groups))
 	for i, g := range req.Groups {
@@ -33,10 +39,7 @@ func serveOffsetFetch(r *Request) {
 			resp.Groups[i] = reply.(*kmsg.OffsetFetchResponse).Groups[k]
 		}
 	}
-	shares, refused := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i].Group })
-	for _, i := range refused {
-		resp.Groups[i].ErrorCode = codeInvalidRequest
-	}
+	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i].Group })
 	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
 }
 
