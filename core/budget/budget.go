@@ -46,6 +46,14 @@ func (b *Budget) Reserve(n int64) bool {
 	return true
 }
 
+// Take reserves n bytes whatever the limit says: for what is there anyway, and
+// leaves less room for what may be refused.
+func (b *Budget) Take(n int64) {
+	for ; b != nil; b = b.parent {
+		b.usedBytes.Add(n)
+	}
+}
+
 // Release gives n bytes back.
 func (b *Budget) Release(n int64) {
 	for ; b != nil; b = b.parent {

@@ -38,6 +38,22 @@ func TestOversizedReservationIsGrantedAlone(t *testing.T) {
 	b.Release(50)
 }
 
+func TestTakeGoesBeyondTheLimit(t *testing.T) {
+	parent := New(10, nil)
+	b := New(10, parent)
+	b.Take(20)
+	if b.UsedBytes() != 20 || parent.UsedBytes() != 20 {
+		t.Fatalf("used %d, of the parent %d", b.UsedBytes(), parent.UsedBytes())
+	}
+	if b.Reserve(1) {
+		t.Fatal("granted beyond the limit")
+	}
+	b.Release(20)
+	if parent.UsedBytes() != 0 {
+		t.Fatalf("%d bytes left reserved", parent.UsedBytes())
+	}
+}
+
 func TestReleaseOfMoreThanReservedPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
