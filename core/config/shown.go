@@ -8,7 +8,7 @@ import (
 
 // shown is a topic's own value as DescribeConfigs has it: read and written again,
 // as in Kafka ("TRUE" is "true", " 5" is "5", a ratio of "1" is "1.0", and a list
-// has each of its elements once).
+// of fixed words has each of them once).
 func (s *Setting) shown(value string) string {
 	v := strings.TrimSpace(value)
 	switch s.Type {
@@ -26,7 +26,11 @@ func (s *Setting) shown(value string) string {
 			}
 		}
 	case List:
-		return strings.Join(once(SplitList(v)), ",")
+		list := SplitList(v)
+		if s.Allowed != nil {
+			list = once(list)
+		}
+		return strings.Join(list, ",")
 	}
 	return v
 }

@@ -30,9 +30,11 @@ func TestListsAndLevelsAsInKafka(t *testing.T) {
 func TestOwnValuesAreShownAsTheyAreRead(t *testing.T) {
 	own := map[string]string{
 		"preallocate": " TRUE", "segment.ms": " 05 ", "min.cleanable.dirty.ratio": "1", "cleanup.policy": " delete , delete", "compression.type": "producer",
+		"leader.replication.throttled.replicas": "0:1, 0:1",
 	}
 	want := map[string]string{
 		"preallocate": "true", "segment.ms": "5", "min.cleanable.dirty.ratio": "1.0", "cleanup.policy": "delete", "compression.type": "producer",
+		"leader.replication.throttled.replicas": "0:1,0:1",
 	}
 	for _, e := range Defaults().DescribeTopic(own) {
 		if w, ok := want[e.Setting.Name]; ok && (e.Value != w || e.Synonyms[0].Value != w || e.Given != own[e.Setting.Name]) {
