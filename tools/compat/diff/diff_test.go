@@ -318,3 +318,85 @@ func TestBatchesThatAgreeWithTheirHeader(t *testing.T) {
 		}
 	}
 }
+
+// TestSequencesLeaveTheCommonAlone generates requests that would end a broker or
+// change what other sequences see.
+func TestSequencesLeaveTheCommonAlone(t *testing.T) {
+	v := someVersions()
+	v[int16(kmsg.UnregisterBroker)] = versions{0, 0}
+	for seed := range uint64(1000) {
+		for _, st := range generate(seed, v).Steps {
+			switch r := st.Req.(type) {
+			case *kmsg.UnregisterBrokerRequest:
+				if r.BrokerID == 1 {
+					t.Errorf("seed %d unregisters the broker", seed)
+				}
+			case *kmsg.OffsetCommitRequest:
+				if !strings.HasPrefix(r.Group, prefixToken) {
+					t.Errorf("seed %d commits to the group %q", seed, r.Group)
+				}
+			case *kmsg.AlterClientQuotasRequest:
+				for _, e := range r.Entries {
+					for _, of := range e.Entity {
+						if !r.ValidateOnly && (of.Name == nil || !strings.HasPrefix(*of.Name, prefixToken)) {
+							t.Errorf("seed %d changes the quotas of %s", seed, describeStep(&st))
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestQuotasAreToldApartByWhoseTheyAre(t *testing.T) {
+	answer := func(names ...string) node {
+		r := kmsg.NewPtrDescribeClientQuotasResponse()
+		for _, name := range names {
+			e := kmsg.NewDescribeClientQuotasResponseEntry()
+			of := kmsg.NewDescribeClientQuotasResponseEntryEntity()
+			of.Type, of.Name = "user", kmsg.StringPtr(name)
+			e.Entity = append(e.Entity, of)
+			v := kmsg.NewDescribeClientQuotasResponseEntryValue()
+			v.Key, v.Value = "consumer_byte_rate", float64(len(name))
+			e.Values = append(e.Values, v)
+			r.Entries = append(r.Entries, e)
+		}
+		return newTestSide(0).normalise(r)
+	}
+	a := answer(prefixToken+"-u0", prefixToken+"-user1")
+	if d := compare(a, answer(prefixToken+"-user1", "q00000009-u0", prefixToken+"-u0"), ""); len(d) > 0 {
+		t.Errorf("order and other sequences' quotas count: %v", d)
+	}
+	if d := compare(a, answer(prefixToken+"-u0"), ""); len(d) != 1 || d[0].Millrace != absent {
+		t.Errorf("a missing entry: %v", d)
+	}
+}
+
+func TestProtocolsNamedTwice(t *testing.T) {
+	join := func(names ...string) Step {
+		r := kmsg.NewPtrJoinGroupRequest()
+		for _, n := range names {
+			r.Protocols = append(r.Protocols, kmsg.JoinGroupRequestProtocol{Name: n})
+		}
+		return Step{Req: r}
+	}
+	if namesProtocolTwice(join("range", "sticky")) || !namesProtocolTwice(join("range", "sticky", "range")) || namesProtocolTwice(Step{Req: kmsg.NewPtrFetchRequest()}) {
+		t.Error("a protocol named twice is not told from two")
+	}
+}
+
+func TestRecordsFromBeforeTheFirst(t *testing.T) {
+	for _, codec := range []int8{0, 1, 2, 3, 4} {
+		for step, want := range map[int64]bool{5: false, 0: false, -5: true} {
+			s := plainBatch(3)
+			s.codec, s.step = codec, step
+			var rb kmsg.RecordBatch
+			if err := rb.ReadFrom(s.encode()); err != nil {
+				t.Fatal(err)
+			}
+			if earlierInside(&rb) != want {
+				t.Errorf("codec %d, step %d: %v, want %v", codec, step, !want, want)
+			}
+		}
+	}
+}

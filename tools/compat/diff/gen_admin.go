@@ -10,7 +10,7 @@ func (g *gen) adminStep() {
 	steps := []func(){
 		g.createTopics, g.createTopics, g.deleteTopics, g.createPartitions, g.incrementalAlter, g.incrementalAlter, g.alterConfigs,
 		g.describeConfigs, g.describeConfigs, g.metadata, g.metadata, g.describeTopicPartitions, g.logDirs, g.describeCluster,
-		g.listConfigResources, g.apiVersions, g.findCoordinator,
+		g.listConfigResources, g.apiVersions, g.findCoordinator, g.alterQuotas, g.describeQuotas, g.reassign,
 	}
 	steps[g.r.IntN(len(steps))]()
 }
@@ -23,7 +23,7 @@ func (g *gen) anyStep() {
 		g.produce, g.produce, g.fetch, g.fetch, g.sessionFetch, g.listOffsets, g.deleteRecords, g.leaderEpoch, g.describeProducers,
 		g.initProducer, g.offsetCommit, g.offsetFetch, g.describeGroups, g.listGroups, g.deleteGroups, g.offsetDelete, g.joinNew,
 		func() { g.syncGroup(g.member()) }, func() { g.heartbeat(g.member()) }, func() { g.leaveGroup(g.member()) },
-		g.strangeFrame, g.sasl, g.plainOther,
+		g.strangeFrame, g.sasl, g.plainOther, g.alterQuotas, g.describeQuotas, g.reassign, g.listReassignments, g.unregisterBroker,
 	}
 	steps[g.r.IntN(len(steps))]()
 }
@@ -191,7 +191,10 @@ func (g *gen) incrementalAlter() {
 		for range mostly(g, 75, 1, 2, 0) {
 			c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 			c.Name, c.Value = g.topicSetting()
-			c.Op = kmsg.IncrementalAlterConfigOp(mostly(g, 55, int8(0), 1, 2, 3, 4, -1))
+			c.Op = kmsg.IncrementalAlterConfigOp(mostly(g, 65, int8(0), 1, 2, 3))
+			if g.r.IntN(1000) == 0 { // rare: Kafka's controller steps down over it
+				c.Op = kmsg.IncrementalAlterConfigOp(oneOf[int8](g, 4, -1))
+			}
 			if g.chance(15) {
 				c.Op = kmsg.IncrementalAlterConfigOp(oneOf[int8](g, 2, 3))
 				c.Name = oneOf(g, "cleanup.policy", "follower.replication.throttled.replicas", "leader.replication.throttled.replicas")

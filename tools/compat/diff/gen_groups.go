@@ -238,13 +238,14 @@ func (g *gen) leaveGroup(m *genMember) {
 
 func (g *gen) offsetCommit() {
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = cmp.Or(g.group(), prefixToken+"-g0"), -1 // a group "" would be shared by sequences
+	req.Group, req.Generation = g.group(), -1
 	if len(g.members) > 0 && g.chance(60) {
 		m := g.member()
 		req.Group, req.Generation, req.MemberID, req.InstanceID = m.group, g.generation(m), g.memberID(m), m.instance
 	} else if g.chance(10) {
 		req.Generation, req.MemberID = oneOf[int32](g, 0, 1, -1), oneOf(g, "nobody", "")
 	}
+	req.Group = cmp.Or(req.Group, prefixToken+"-g0") // a group "" would be shared by sequences
 	req.RetentionTimeMillis = mostly(g, 90, int64(-1), 3600_000, 0)
 	for range mostly(g, 85, 1, 2, 0) {
 		name, partitions := g.topic()

@@ -7,26 +7,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Keys that plainOther leaves alone: UnregisterBroker would end the run, and for
-// the others there are generators that know more.
-var (
-	neverSent  = []kmsg.Key{kmsg.UnregisterBroker}
-	knownToGen = []kmsg.Key{
-		kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.FindCoordinator,
-		kmsg.JoinGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.SASLHandshake,
-		kmsg.ApiVersions, kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DeleteRecords, kmsg.InitProducerID, kmsg.OffsetForLeaderEpoch,
-		kmsg.DescribeConfigs, kmsg.AlterConfigs, kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.CreatePartitions,
-		kmsg.DeleteGroups, kmsg.IncrementalAlterConfigs, kmsg.OffsetDelete, kmsg.DescribeCluster, kmsg.DescribeProducers,
-		kmsg.ListConfigResources, kmsg.DescribeTopicPartitions,
-	}
-)
+// knownToGen are the keys that plainOther leaves alone, since there are generators
+// that know more.
+var knownToGen = []kmsg.Key{
+	kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.FindCoordinator,
+	kmsg.JoinGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.SASLHandshake,
+	kmsg.ApiVersions, kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DeleteRecords, kmsg.InitProducerID, kmsg.OffsetForLeaderEpoch,
+	kmsg.DescribeConfigs, kmsg.AlterConfigs, kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.CreatePartitions,
+	kmsg.DeleteGroups, kmsg.IncrementalAlterConfigs, kmsg.OffsetDelete, kmsg.DescribeCluster, kmsg.DescribeProducers,
+	kmsg.ListConfigResources, kmsg.DescribeTopicPartitions, kmsg.AlterClientQuotas, kmsg.DescribeClientQuotas,
+	kmsg.AlterPartitionAssignments, kmsg.ListPartitionReassignments, kmsg.UnregisterBroker,
+}
 
 // plainOther sends one of the keys for which nothing better is here, with fields
 // filled by their names.
 func (g *gen) plainOther() {
 	var keys []int16
 	for k := range g.advertised {
-		if !slices.Contains(knownToGen, kmsg.Key(k)) && !slices.Contains(neverSent, kmsg.Key(k)) {
+		if !slices.Contains(knownToGen, kmsg.Key(k)) {
 			keys = append(keys, k)
 		}
 	}

@@ -35,9 +35,15 @@ func (g *gen) disturb() {
 func untouched(st *Step, field string) bool {
 	switch st.Req.(type) {
 	case *kmsg.AlterConfigsRequest, *kmsg.IncrementalAlterConfigsRequest:
-		if field == "ResourceType" || field == "ResourceName" {
+		if field == "ResourceType" || field == "ResourceName" || field == "Op" {
 			return true
 		}
+	case *kmsg.UnregisterBrokerRequest:
+		return field == "BrokerID" // 1 is the broker itself
+	case *kmsg.AlterClientQuotasRequest:
+		return field == "Name" || field == "ValidateOnly" // quotas that are not the sequence's own
+	case *kmsg.OffsetCommitRequest:
+		return field == "Group" // the group "" would be shared by sequences
 	}
 	switch field {
 	case "MaxWaitMillis", "TimeoutMillis", "RebalanceTimeoutMillis": // the answer would be a matter of time

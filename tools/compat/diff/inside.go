@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
@@ -14,25 +15,46 @@ import (
 // wrongInside says whether the records of a batch do not decode or do not agree
 // with its header, which only who reads them sees.
 func wrongInside(rb *kmsg.RecordBatch) bool {
-	raw, err := decompress(rb.Attributes&7, rb.Records)
-	if err != nil {
+	all, ok := recordsInside(rb)
+	if !ok {
 		return true
 	}
 	most := int64(-1)
-	n := int32(0)
-	for ; len(raw) > 0; n++ {
-		size, width := kmsgVarint(raw)
-		if width <= 0 || size < 0 || int64(size) > int64(len(raw)-width) {
-			return true
-		}
-		var r kmsg.Record
-		if err := r.ReadFrom(raw[:width+int(size)]); err != nil || r.OffsetDelta != n {
+	for i, r := range all {
+		if r.OffsetDelta != int32(i) {
 			return true
 		}
 		most = max(most, rb.FirstTimestamp+r.TimestampDelta64)
+	}
+	n := int32(len(all))
+	return n != rb.NumRecords || n-1 != rb.LastOffsetDelta || most != rb.MaxTimestamp
+}
+
+// earlierInside says whether a record is from before the batch's first timestamp.
+func earlierInside(rb *kmsg.RecordBatch) bool {
+	all, _ := recordsInside(rb)
+	return slices.ContainsFunc(all, func(r kmsg.Record) bool { return r.TimestampDelta64 < 0 })
+}
+
+// recordsInside reads a batch's records; ok is false where they do not decode.
+func recordsInside(rb *kmsg.RecordBatch) (all []kmsg.Record, ok bool) {
+	raw, err := decompress(rb.Attributes&7, rb.Records)
+	if err != nil {
+		return nil, false
+	}
+	for len(raw) > 0 {
+		size, width := kmsgVarint(raw)
+		if width <= 0 || size < 0 || int64(size) > int64(len(raw)-width) {
+			return all, false
+		}
+		var r kmsg.Record
+		if err := r.ReadFrom(raw[:width+int(size)]); err != nil {
+			return all, false
+		}
+		all = append(all, r)
 		raw = raw[width+int(size):]
 	}
-	return n != rb.NumRecords || n-1 != rb.LastOffsetDelta || most != rb.MaxTimestamp
+	return all, true
 }
 
 // kmsgVarint reads a zigzag varint and its width.

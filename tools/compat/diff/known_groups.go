@@ -38,6 +38,17 @@ func knownOfGroups() []known {
 			because: "A member that joins again has the client id",
 		},
 		{
+			name: "a protocol named twice", keys: []kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.Heartbeat}, diverges: true,
+			when: func(c *knownCase) bool {
+				return namesProtocolTwice(*c.step) || slices.ContainsFunc(c.before, namesProtocolTwice)
+			},
+			quiet: func(st *Step, millrace outcome) bool {
+				r, ok := millrace.resp.(*kmsg.JoinGroupResponse)
+				return ok && r.ErrorCode == 0 && namesProtocolTwice(*st)
+			},
+			because: "JoinGroup with one protocol twice",
+		},
+		{
 			name: "a protocol without a name", keys: []kmsg.Key{kmsg.JoinGroup}, field: "Protocol",
 			when: func(c *knownCase) bool {
 				return slices.ContainsFunc(c.step.Req.(*kmsg.JoinGroupRequest).Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return p.Name == "" })
@@ -61,4 +72,18 @@ func leaderLeft(c *knownCase) bool {
 func fromOutside(st Step) bool {
 	r, ok := st.Req.(*kmsg.OffsetCommitRequest)
 	return ok && r.Generation < 0
+}
+
+// namesProtocolTwice says whether a step is a JoinGroup with one protocol twice.
+func namesProtocolTwice(st Step) bool {
+	r, ok := st.Req.(*kmsg.JoinGroupRequest)
+	if !ok {
+		return false
+	}
+	seen := make(map[string]bool)
+	return slices.ContainsFunc(r.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool {
+		again := seen[p.Name]
+		seen[p.Name] = true
+		return again
+	})
 }

@@ -15,7 +15,9 @@ const (
 	// bothSilent is when a request counts as one that neither broker answers.
 	bothSilent = 600 * time.Millisecond
 	// oneSilent is how much longer the second broker may take than the first.
-	oneSilent = 15 * time.Second
+	oneSilent = 45 * time.Second
+	// silentAsKnown is in its place where Kafka is known not to answer.
+	silentAsKnown = 1500 * time.Millisecond
 	// settleLimit bounds the wait until a request sent for later has arrived.
 	settleLimit = 60 * time.Millisecond
 	askLimit    = 30 * time.Second
@@ -227,7 +229,11 @@ func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
 		return false
 	}
 	p.flight[conn] = nil
-	frames := p.await(conn)
+	limit := oneSilent
+	if notAnswered(f.step) {
+		limit = silentAsKnown
+	}
+	frames := p.await(conn, limit)
 	var outs [2]outcome
 	for i, s := range p.sides {
 		outs[i] = s.judge(f, frames[i])
@@ -283,9 +289,9 @@ func (s *side) judge(f *flight, a []answer) outcome {
 	return s.readAnswer(f.step, f.corr, a[0].frame)
 }
 
-// await takes one answer of each broker from a connection: at most oneSilent
-// after the other has one, and none where neither has one for bothSilent.
-func (p *pair) await(conn int) (got [2][]answer) {
+// await takes one answer of each broker from a connection: at most the limit after
+// the other has one, and none where neither has one for bothSilent.
+func (p *pair) await(conn int, limit time.Duration) (got [2][]answer) {
 	var ready sync.WaitGroup
 	first := make(chan struct{}, 2)
 	stop := make(chan struct{})
@@ -308,7 +314,7 @@ func (p *pair) await(conn int) (got [2][]answer) {
 	for n := 0; n < 2; n++ {
 		select {
 		case <-first:
-			timer.Reset(oneSilent)
+			timer.Reset(limit)
 			continue
 		case <-timer.C:
 		}

@@ -36,7 +36,7 @@ func (s *side) settleChange(st *Step, resp kmsg.Response) error {
 		if len(created) == 0 {
 			return nil
 		}
-	case *kmsg.DeleteTopicsResponse, *kmsg.AlterConfigsResponse, *kmsg.IncrementalAlterConfigsResponse:
+	case *kmsg.DeleteTopicsResponse, *kmsg.AlterConfigsResponse, *kmsg.IncrementalAlterConfigsResponse, *kmsg.AlterClientQuotasResponse:
 	case *kmsg.CreatePartitionsResponse:
 		for _, t := range r.Topics {
 			if t.ErrorCode == 0 {

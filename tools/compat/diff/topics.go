@@ -140,9 +140,15 @@ func (s *side) discard(all []prepared) error {
 	return nil
 }
 
-// leave takes the members that a sequence made out of their groups.
+// leave takes the members that a sequence made out of their groups, and its quotas
+// away.
 func (s *side) leave(q *Sequence) {
 	for i := range q.Steps {
+		if r, ok := q.Steps[i].Req.(*kmsg.AlterClientQuotasRequest); ok && !r.ValidateOnly {
+			if s.removeQuotas(r) != nil {
+				return
+			}
+		}
 		j, ok := q.Steps[i].Req.(*kmsg.JoinGroupRequest)
 		id := s.vals.members[q.Steps[i].ID]
 		if !ok || id == "" {
@@ -157,4 +163,16 @@ func (s *side) leave(q *Sequence) {
 			return // the broker is gone, which the next sequence tells
 		}
 	}
+}
+
+func (s *side) removeQuotas(r *kmsg.AlterClientQuotasRequest) error {
+	req := copyRequest(r).(*kmsg.AlterClientQuotasRequest)
+	req.Version = 1
+	for i := range req.Entries {
+		for k := range req.Entries[i].Ops {
+			req.Entries[i].Ops[k].Remove = true
+		}
+	}
+	_, err := s.ask(req, askLimit)
+	return err
 }

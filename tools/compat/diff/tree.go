@@ -132,7 +132,7 @@ func (s *side) list(v reflect.Value, field string) node {
 				continue
 			}
 		}
-		if !e.foreign() {
+		if field == "Entity" || !e.foreign() { // whose quotas: all of it or none
 			n.parts = append(n.parts, part{key, e})
 		}
 	}
@@ -205,6 +205,11 @@ func (n *node) sort() {
 
 func (n *node) key() string {
 	var k []string
+	for _, p := range n.parts {
+		if p.name == "Entity" { // of quotas, named by all that it has
+			k = append(k, p.node.String())
+		}
+	}
 	for _, f := range keyFields {
 		for _, p := range n.parts {
 			if p.name == f && p.node.parts == nil {
@@ -223,6 +228,10 @@ func (n *node) foreign() bool {
 				return true // of features that are not served
 			}
 			if foreignName.MatchString(strings.Trim(p.node.leaf, `"`)) {
+				return true
+			}
+		case "Entity":
+			if slices.ContainsFunc(p.node.parts, func(e part) bool { return e.node.foreign() }) {
 				return true
 			}
 		}
