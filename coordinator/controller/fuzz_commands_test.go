@@ -212,7 +212,11 @@ func (c *commands) request(kind int) {
 	}
 	again := resp.RequestKind().ResponseKind()
 	again.SetVersion(version)
-	if wire := resp.AppendTo(nil); longTexts(reflect.ValueOf(resp), 8*len(body)+2000, c.t) {
+	wire := resp.AppendTo(nil)
+	if most := 64<<10 + 40*len(body); len(wire) > most {
+		c.t.Fatalf("%T version %d: %d bytes are answered with %d, at most %d are expected", req, version, len(body), len(wire), most)
+	}
+	if longTexts(reflect.ValueOf(resp), 8*len(body)+2000, c.t) {
 		return // what leaves is cut
 	} else if err := again.ReadFrom(wire); err != nil || !bytes.Equal(again.AppendTo(nil), wire) {
 		c.t.Fatalf("%T version %d: the answer does not decode (%v): %x", req, version, err, wire)

@@ -39,13 +39,15 @@ func alterPartitionReassignments(ch *change, req *kmsg.AlterPartitionAssignments
 	return resp
 }
 
+// reassign judges one partition. Its texts do not quote all of a long name: each
+// partition has one, and the name stands before them.
 func reassign(im *meta.Image, topic string, in *kmsg.AlterPartitionAssignmentsRequestTopicPartition, newFactor bool) *refusal {
 	t := im.Topic(topic)
 	if t == nil {
-		return refuse(kerr.UnknownTopicOrPartition, "Unable to find a topic named %s.", topic)
+		return refuse(kerr.UnknownTopicOrPartition, "Unable to find a topic named %.50s.", topic)
 	}
 	if in.Partition < 0 || int(in.Partition) >= len(t.Partitions) {
-		return refuse(kerr.UnknownTopicOrPartition, "Unable to find partition %s:%d.", topic, in.Partition)
+		return refuse(kerr.UnknownTopicOrPartition, "Unable to find partition %.50s:%d.", topic, in.Partition)
 	}
 	if in.Replicas == nil { // cancel
 		return &refusal{code: kerr.NoReassignmentInProgress.Code}
@@ -59,7 +61,7 @@ func reassign(im *meta.Image, topic string, in *kmsg.AlterPartitionAssignmentsRe
 	case !newFactor && len(replicas) != len(now):
 		return refuse(kerr.InvalidReplicationFactor, "The replication factor is changed from %d to %d", len(now), len(replicas))
 	case !sameNodes(replicas, now):
-		return refuse(kerr.InvalidReplicaAssignment, "Replicas cannot be moved: %s:%d stays on %v.", topic, in.Partition, now)
+		return refuse(kerr.InvalidReplicaAssignment, "Replicas cannot be moved: %.50s:%d stays on %v.", topic, in.Partition, now)
 	}
 	return nil
 }

@@ -75,6 +75,21 @@ func TestListsAreEditedItemByItem(t *testing.T) {
 	}
 }
 
+// TestReassignmentsOfALongNameHaveShortAnswers: each partition has a text.
+func TestReassignmentsOfALongNameHaveShortAnswers(t *testing.T) {
+	h := newHarness(t, testOptions())
+	h.register(1, "")
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	rt := kmsg.AlterPartitionAssignmentsRequestTopic{Topic: strings.Repeat("x", 30_000)}
+	for i := range int32(300) {
+		rt.Partitions = append(rt.Partitions, kmsg.AlterPartitionAssignmentsRequestTopicPartition{Partition: i})
+	}
+	req.Topics = append(req.Topics, rt)
+	if n := len(h.send(req).Reply.(*meta.Applied).Reply.AppendTo(nil)); n > 80_000 {
+		t.Errorf("answered with %d bytes", n)
+	}
+}
+
 func (h *harness) growAll(topics ...kmsg.CreatePartitionsRequestTopic) []int16 {
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	req.Topics = topics

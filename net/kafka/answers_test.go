@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -115,6 +116,23 @@ func TestWhatIsNamedTooOftenIsLeftOut(t *testing.T) {
 		if got := c.told(newFixture(t).ask(c.req, c.version)); got != 2*mentionsMax {
 			t.Errorf("%T: %d are told of, want %d", c.req, got, 2*mentionsMax)
 		}
+	}
+}
+
+// TestPartitionsOfALongNameHaveShortAnswers: each has an error of its own, which must
+// not quote the name again.
+func TestPartitionsOfALongNameHaveShortAnswers(t *testing.T) {
+	req := kmsg.NewPtrDescribeProducersRequest()
+	req.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: strings.Repeat("x", textBytesMax)}}
+	for i := range int32(300) {
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, i)
+	}
+	resp := newFixture(t).ask(req, 0).(*kmsg.DescribeProducersResponse)
+	if n := len(resp.AppendTo(nil)); n > 2*textBytesMax {
+		t.Errorf("answered with %d bytes", n)
+	}
+	if got := resp.Topics[0].Partitions[299].ErrorCode; got != codeInvalidTopic {
+		t.Errorf("error %d", got)
 	}
 }
 

@@ -25,6 +25,7 @@ func serveDescribeProducers(r *Request) {
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		t.Partitions = slices.DeleteFunc(t.Partitions, func(num int32) bool { return named.tooMany(partition{t.Topic, num}) })
+		badName := core.CheckTopicName(t.Topic) != ""
 		rt := kmsg.NewDescribeProducersResponseTopic()
 		rt.Topic = t.Topic
 		rt.Partitions = make([]answer, len(t.Partitions))
@@ -35,8 +36,8 @@ func serveDescribeProducers(r *Request) {
 			p := im.Partition(t.Topic, num)
 			if p == nil {
 				out.ErrorCode, out.ErrorMessage = codeUnknownTopicOrPartition, kmsg.StringPtr("this broker has no such partition")
-				if why := core.CheckTopicName(t.Topic); why != "" {
-					out.ErrorCode, out.ErrorMessage = codeInvalidTopic, &why
+				if badName {
+					out.ErrorCode, out.ErrorMessage = codeInvalidTopic, kmsg.StringPtr("the topic's name is invalid")
 				}
 				continue
 			}
