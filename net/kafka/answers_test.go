@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,47 @@ func TestWhatIsNamedTooOftenIsLeftOut(t *testing.T) {
 	} {
 		if got := c.told(newFixture(t).ask(c.req, c.version)); got != 2*mentionsMax {
 			t.Errorf("%T: %d are told of, want %d", c.req, got, 2*mentionsMax)
+		}
+	}
+}
+
+func TestOffsetsNamedTooOftenAreLeftOut(t *testing.T) {
+	nums := slices.Repeat([]int32{3, 3, 4}, mentionsMax) // as often as may be: 4
+	for _, v := range []int16{1, 7, 8, 9} {
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.Group, req.Topics = "g", []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: slices.Clone(nums)}, {Topic: "u", Partitions: slices.Clone(nums)}}
+		for _, g := range []string{"g", "h"} {
+			rg := kmsg.OffsetFetchRequestGroup{Group: g}
+			for range 2 {
+				rg.Topics = append(rg.Topics, kmsg.OffsetFetchRequestGroupTopic{Topic: "t", Partitions: slices.Clone(nums)})
+			}
+			req.Groups = append(req.Groups, rg)
+		}
+		f := newFixture(t)
+		f.loop.image = f.loop.image.WithTopic(testTopic(offsetsTopic, 2, 1))
+		got := ""
+		f.loop.answer = func(_ core.ShardID, q shard.Request) bool {
+			body := q.(*shard.Coordinate).Command.Body.(*kmsg.OffsetFetchRequest)
+			resp := body.ResponseKind().(*kmsg.OffsetFetchResponse)
+			for _, t := range body.Topics {
+				got += fmt.Sprint(" ", len(t.Partitions))
+			}
+			for _, g := range body.Groups {
+				resp.Groups = append(resp.Groups, kmsg.OffsetFetchResponseGroup{Group: g.Group})
+				for _, t := range g.Topics {
+					got += fmt.Sprint(" ", len(t.Partitions))
+				}
+			}
+			q.(*shard.Coordinate).Command.Reply = resp
+			return true
+		}
+		f.ask(req, v)
+		want := " 20 20" // each of two topics
+		if v >= 8 {
+			want = " 20 0 20 0" // the same topic twice, in each of two groups
+		}
+		if got != want {
+			t.Errorf("version %d: asked for%s, want%s", v, got, want)
 		}
 	}
 }

@@ -10,12 +10,11 @@ import (
 // several since (KIP-709), by topic ID since version 10.
 func serveOffsetFetch(r *Request) {
 	req := r.Body.(*kmsg.OffsetFetchRequest)
+	leaveOutOffsets(req)
 	if r.Version < 8 {
 		r.toGroup(req.Group, func(code int16) kmsg.Response { return refuseOffsetFetch(req, code) })
 		return
 	}
-	named := make(mentions[string])
-	req.Groups = slices.DeleteFunc(req.Groups, func(g kmsg.OffsetFetchRequestGroup) bool { return named.tooMany(g.Group) })
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(req.Groups))
 	for i, g := range req.Groups {
@@ -41,6 +40,30 @@ func serveOffsetFetch(r *Request) {
 	}
 	shares := r.sharesOf(len(req.Groups), func(i int) string { return req.Groups[i].Group })
 	r.toCoordinators(shares, ask, answer, func() { r.Reply(resp) })
+}
+
+// leaveOutOffsets takes out what is named too often: groups, and partitions, whose
+// offsets have metadata.
+func leaveOutOffsets(req *kmsg.OffsetFetchRequest) {
+	type partition struct {
+		topic string
+		id    [16]byte
+		num   int32
+	}
+	named := make(mentions[partition])
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(num int32) bool { return named.tooMany(partition{topic: t.Topic, num: num}) })
+	}
+	groups := make(mentions[string])
+	req.Groups = slices.DeleteFunc(req.Groups, func(g kmsg.OffsetFetchRequestGroup) bool { return groups.tooMany(g.Group) })
+	for i := range req.Groups {
+		clear(named)
+		for k := range req.Groups[i].Topics {
+			t := &req.Groups[i].Topics[k]
+			t.Partitions = slices.DeleteFunc(t.Partitions, func(num int32) bool { return named.tooMany(partition{t.Topic, t.TopicID, num}) })
+		}
+	}
 }
 
 // refuseOffsetFetch is the answer of versions 1 to 7: the error stands at every
