@@ -57,7 +57,7 @@ func startBrokers(ctx context.Context, dir string) (*started, error) {
 	if err := os.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ConcGCThreads=1"); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	for i, b := range []peers.Broker{r.kafka, r.millrace} {
 		if _, err := b.Start(ctx); err != nil {

@@ -25,10 +25,10 @@ type link struct {
 }
 
 // writeLimit bounds one write; the brokers read all the time.
-const writeLimit = 20 * time.Second
+const writeLimit = 10 * time.Minute
 
 func dial(addr string) (*link, error) {
-	c, err := net.DialTimeout("tcp", addr, 20*time.Second)
+	c, err := net.DialTimeout("tcp", addr, 5*time.Minute)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -351,6 +352,7 @@ func TestSequencesLeaveTheCommonAlone(t *testing.T) {
 func TestQuotasAreToldApartByWhoseTheyAre(t *testing.T) {
 	answer := func(names ...string) node {
 		r := kmsg.NewPtrDescribeClientQuotasResponse()
+		r.Entries = []kmsg.DescribeClientQuotasResponseEntry{}
 		for _, name := range names {
 			e := kmsg.NewDescribeClientQuotasResponseEntry()
 			of := kmsg.NewDescribeClientQuotasResponseEntryEntity()
@@ -366,6 +368,9 @@ func TestQuotasAreToldApartByWhoseTheyAre(t *testing.T) {
 	a := answer(prefixToken+"-u0", prefixToken+"-user1")
 	if d := compare(a, answer(prefixToken+"-user1", "q00000009-u0", prefixToken+"-u0"), ""); len(d) > 0 {
 		t.Errorf("order and other sequences' quotas count: %v", d)
+	}
+	if d := compare(answer(), answer("q00000009-u0"), ""); len(d) != 0 {
+		t.Errorf("none, and only another sequence's: %v", d)
 	}
 	if d := compare(a, answer(prefixToken+"-u0"), ""); len(d) != 1 || d[0].Millrace != absent {
 		t.Errorf("a missing entry: %v", d)
@@ -398,5 +403,25 @@ func TestRecordsFromBeforeTheFirst(t *testing.T) {
 				t.Errorf("codec %d, step %d: %v, want %v", codec, step, !want, want)
 			}
 		}
+	}
+}
+
+// TestPatienceCountsWhileItRuns also ends one before its time, which must not count
+// as over.
+func TestPatienceCountsWhileItRuns(t *testing.T) {
+	begin := time.Now()
+	p := newPatience(5 * patienceStep)
+	if p.isOver() {
+		t.Error("over at once")
+	}
+	<-p.over
+	if took := time.Since(begin); took < 4*patienceStep || !p.isOver() {
+		t.Errorf("over after %v", took)
+	}
+	p.end()
+	q := newPatience(time.Hour)
+	q.end()
+	if q.isOver() {
+		t.Error("an end counts as over")
 	}
 }

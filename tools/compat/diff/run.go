@@ -187,10 +187,11 @@ func (p *pair) lookUp(req kmsg.Request) error {
 // settle waits until both brokers have taken a request in whose answer comes
 // later: the group that it concerns looks different, or the answer is there.
 func (p *pair) settle(st *Step, before [2]string) {
-	deadline := time.Now().Add(settleLimit)
+	wait := newPatience(settleLimit)
+	defer wait.end()
 	for i, s := range p.sides {
 		last, same := before[i], 0
-		for len(s.links[st.Conn].answers) == 0 && same < settledAfter && time.Now().Before(deadline) {
+		for len(s.links[st.Conn].answers) == 0 && same < settledAfter && !wait.isOver() {
 			now := s.groupState(st.group())
 			if now == last && now != before[i] {
 				same++
@@ -309,17 +310,18 @@ func (p *pair) await(conn int, limit time.Duration) (got [2][]answer) {
 			}
 		})
 	}
-	timer := time.NewTimer(bothSilent)
-	defer timer.Stop()
+	wait := newPatience(bothSilent)
 	for n := 0; n < 2; n++ {
 		select {
 		case <-first:
-			timer.Reset(limit)
+			wait.end()
+			wait = newPatience(limit)
 			continue
-		case <-timer.C:
+		case <-wait.over:
 		}
 		break
 	}
+	wait.end()
 	close(stop)
 	ready.Wait()
 	return got

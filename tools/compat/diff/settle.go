@@ -73,7 +73,9 @@ func (s *side) awaitMetadata() error {
 			want = p.HighWatermark - 1
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	wait := newPatience(time.Minute)
+	defer wait.end()
+	for ; ; time.Sleep(time.Millisecond) {
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.Version, req.ClientSoftwareName, req.ClientSoftwareVersion = 3, "diff", "1"
 		resp, err := s.ask(req, askLimit)
@@ -83,7 +85,7 @@ func (s *side) awaitMetadata() error {
 		if resp.(*kmsg.ApiVersionsResponse).FinalizedFeaturesEpoch >= want {
 			break
 		}
-		if time.Now().After(deadline) {
+		if wait.isOver() {
 			return fmt.Errorf("%s: metadata of a minute ago has not arrived", s.name)
 		}
 	}
@@ -98,12 +100,14 @@ const publishTime = 3 * time.Millisecond
 // awaitLeaders waits until the topics answer for all of their partitions; with
 // exist, also until they are there.
 func (s *side) awaitLeaders(names []string, exist bool) error {
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(3 * time.Millisecond) {
+	wait := newPatience(2 * time.Minute)
+	defer wait.end()
+	for ; ; time.Sleep(3 * time.Millisecond) {
 		ready, err := s.leadersAnswer(names, exist)
 		if ready || err != nil {
 			return err
 		}
-		if time.Now().After(deadline) {
+		if wait.isOver() {
 			return fmt.Errorf("%s: topics without leaders two minutes after their creation", s.name)
 		}
 	}

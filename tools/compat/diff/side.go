@@ -155,6 +155,8 @@ func (s *side) ask(req kmsg.Request, limit time.Duration) (kmsg.Response, error)
 	}
 	s.corr++
 	s.control.send(encodeFrame(&Step{Conn: 0, Req: req}, req, s.corr, s.prefix))
+	wait := newPatience(limit)
+	defer wait.end()
 	select {
 	case a := <-s.control.answers:
 		if a.err != nil || a.frame == nil {
@@ -169,7 +171,7 @@ func (s *side) ask(req kmsg.Request, limit time.Duration) (kmsg.Response, error)
 			body = body[1:]
 		}
 		return resp, resp.ReadFrom(body)
-	case <-time.After(limit):
+	case <-wait.over:
 		s.control.close()
 		return nil, fmt.Errorf("%s did not answer %s in %v", s.name, kmsg.NameForKey(req.Key()), limit)
 	}

@@ -137,7 +137,7 @@ func (s *side) list(v reflect.Value, field string) node {
 		}
 	}
 	switch {
-	case len(n.parts) == 0 && v.Len() > 0: // kmsg reads no elements as null where null is not allowed
+	case len(n.parts) == 0 && v.Len() > 0 && field != "Entries": // kmsg reads no elements as null where null is not allowed
 		return node{leaf: "null"}
 	case len(n.parts) == 0:
 		return node{leaf: "[]"}
