@@ -36,6 +36,7 @@ type driver struct {
 		changes    int // events of assignment
 		got        []gotRecord
 		unreadable string
+		faults     []int // codes of what the consumer told, noCode for none
 		acked      []int // since the last stream
 	}
 }
@@ -109,6 +110,13 @@ func (d *driver) event(line string) bool {
 		d.gotLocked(words[1:])
 	case "assigned":
 		d.assignedLocked(words[1:])
+		fmt.Fprintln(d.log, line)
+	case "fault":
+		code := noCode
+		if n, err := strconv.Atoi(words[len(words)-1]); err == nil {
+			code = n
+		}
+		d.mu.faults = append(d.mu.faults, code)
 		fmt.Fprintln(d.log, line)
 	case "acked":
 		if n, err := strconv.Atoi(words[len(words)-1]); err == nil {
@@ -192,7 +200,7 @@ func (d *driver) forget(command string) {
 	defer d.mu.Unlock()
 	switch verb {
 	case "assign", "join":
-		d.mu.assigned, d.mu.emptied, d.mu.changes, d.mu.got, d.mu.unreadable = nil, 0, 0, nil, ""
+		d.mu.assigned, d.mu.emptied, d.mu.changes, d.mu.got, d.mu.unreadable, d.mu.faults = nil, 0, 0, nil, "", nil
 	case "stream":
 		d.mu.acked = nil
 	}
@@ -242,6 +250,13 @@ func (d *driver) got() ([]gotRecord, error) {
 		return nil, fmt.Errorf("the consumer handed over something else: %.100q", d.mu.unreadable)
 	}
 	return slices.Clone(d.mu.got), nil
+}
+
+// faults are the codes that the consumer told since assign or join.
+func (d *driver) faults() []int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.mu.faults)
 }
 
 func (d *driver) acked() []int {

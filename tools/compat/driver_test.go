@@ -52,7 +52,7 @@ func TestDriverThatHangsIsLeft(t *testing.T) {
 }
 
 func TestDriverEvents(t *testing.T) {
-	d := scripted(t, `read a; echo "assigned 2,0"; echo "got 2 7 5"; echo "assigned"; echo "acked 1"; echo ok
+	d := scripted(t, `read a; echo "assigned 2,0"; echo "got 2 7 5"; echo "assigned"; echo "fault 82"; echo "fault -"; echo "acked 1"; echo ok
 		read a; echo "assigned 1"; echo "got 0 0 ?rubbish"; echo ok; read a`)
 	if _, err := d.do(t.Context(), "join group=g"); err != nil {
 		t.Fatal(err)
@@ -60,6 +60,9 @@ func TestDriverEvents(t *testing.T) {
 	got, err := d.got()
 	if err != nil || !slices.Equal(got, []gotRecord{{2, 7, 5}}) || !slices.Equal(d.acked(), []int{1}) {
 		t.Errorf("%v, %v, acked %v", got, err, d.acked())
+	}
+	if told := d.faults(); !slices.Equal(told, []int{fencedInstanceID, noCode}) {
+		t.Errorf("told of %v", told)
 	}
 	if changes, emptied := d.assignments(); changes != 2 || emptied != 1 || len(d.assigned()) != 0 {
 		t.Errorf("%d changes, %d to nothing, holds %v", changes, emptied, d.assigned())
@@ -69,6 +72,9 @@ func TestDriverEvents(t *testing.T) {
 	}
 	if changes, emptied := d.assignments(); changes != 1 || emptied != 0 || !slices.Equal(d.assigned(), []int{1}) {
 		t.Errorf("a second join keeps what the first told: %d changes, %d to nothing, holds %v", changes, emptied, d.assigned())
+	}
+	if told := d.faults(); len(told) > 0 {
+		t.Errorf("a second join keeps what the first was told: %v", told)
 	}
 	if _, err := d.got(); err == nil {
 		t.Error("what is no record of ours was accepted")

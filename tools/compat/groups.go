@@ -242,6 +242,42 @@ func groupStatic(t *trial) {
 	t.quit(one)
 }
 
+// groupFenced: a second member with the instance ID of one that lives takes its
+// partitions over; the first is told so, and hands over nothing more; the others
+// notice nothing.
+func groupFenced(t *trial) {
+	t.create(groupPartitions)
+	t.ready(2)
+	one := t.join(0, "static=a session=20000")
+	two := t.join(1, "static=b session=20000")
+	t.settle(groupPartitions, "", one, two)
+	t.exchange(groupPartitions, one, two)
+	if t.err != nil {
+		return
+	}
+	held := two.assigned()
+	before, _ := one.assignments()
+	three := t.join(2, "static=b session=20000")
+	t.settle(groupPartitions, "", one, three)
+	if t.err == nil && !slices.Equal(three.assigned(), held) {
+		t.fail("the second member of that instance has %v, the first had %v", three.assigned(), held)
+	}
+	t.await(20*time.Second, func() bool { return slices.Contains(two.faults(), fencedInstanceID) },
+		func() string {
+			return fmt.Sprintf("the first member is told that it is fenced (told %v)", two.faults())
+		})
+	t.exchange(groupPartitions, one, three)
+	if t.err != nil {
+		return
+	}
+	if after, _ := one.assignments(); after != before {
+		t.fail("the other member was reassigned %d times", after-before)
+	}
+	t.kill(1) // how a fenced member can be closed is each client's own matter
+	t.quit(three)
+	t.quit(one)
+}
+
 // commitResume: a member that dies after its commit is followed by one that gets
 // what came after the commit, and nothing before.
 func commitResume(t *trial) {

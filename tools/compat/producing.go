@@ -41,7 +41,7 @@ func produceScenario(codec string) scenario {
 // may be lost, doubled or out of order.
 func idempotentCut(t *trial) {
 	t.create(1)
-	p, err := newProxy(t.s.brokers[0], map[int]cut{2: cutAnswer, 5: cutRequest, 8: cutAnswer, 9: cutAnswer})
+	p, err := newProxy(t.s.brokers[0], produceCuts(map[int]cut{2: cutAnswer, 5: cutRequest, 8: cutAnswer, 9: cutAnswer}))
 	if err != nil {
 		t.check(err, "start the proxy")
 		return
@@ -85,9 +85,9 @@ func oversizeRecord(t *trial) {
 // producer goes on.
 func invalidTopicName(t *trial) {
 	t.create(1)
-	codes := []int{invalidTopic}
-	if t.c.badTopic != 0 {
-		codes = []int{t.c.badTopic}
+	codes := t.c.badTopic
+	if codes == nil {
+		codes = []int{invalidTopic}
 	}
 	t.goesOn(codes, fmt.Sprintf("topic=%s!bad first=10 count=1", t.topic))
 }
@@ -187,6 +187,33 @@ func (t *trial) fillTimed() int64 {
 	base := time.Now().Add(-time.Hour).Truncate(time.Second)
 	t.check(t.s.fillTimed(t.ctx, t.topic, 100, 10, base, millisecondsPerRecord*time.Millisecond), "fill the topic")
 	return base.UnixMilli() + 57*millisecondsPerRecord - millisecondsPerRecord/2
+}
+
+// consumeCut: connections are dropped before and in the middle of answers with
+// records; the consumer hands over each record once, in order.
+func consumeCut(t *trial) {
+	t.create(1)
+	p, err := newProxy(t.s.brokers[0], fetchCuts(map[int]cut{1: cutHalf, 3: cutAnswer, 4: cutHalf, 7: cutAnswer}))
+	if err != nil {
+		t.check(err, "start the proxy")
+		return
+	}
+	defer p.close()
+	d := t.start(p.addr())
+	if t.err != nil {
+		return
+	}
+	defer d.close()
+	t.do(d, "assign topic=%s from=start", t.topic)
+	for range 6 {
+		t.feed(perRound, 1)
+		t.receives(d, 0, t.fed)
+	}
+	t.do(d, "leave")
+	if cuts, answers := p.counts(); t.err == nil && cuts != 4 {
+		t.fail("only %d connections were cut in %d answers with records", cuts, answers)
+	}
+	t.check(p.err(), "the proxy")
 }
 
 // consume reads partition 0 from a position; it must give the records [begin, end).

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// cut is what the proxy does to a connection at a Produce request.
+// cut is what the proxy does to a connection.
 type cut int
 
 const (
@@ -20,31 +20,50 @@ const (
 	cutAnswer cut = iota + 1
 	// cutRequest: the broker gets half of the request.
 	cutRequest
+	// cutHalf: the client gets half of the answer.
+	cutHalf
 )
 
-// frameMax is the longest frame that the proxy takes, in bytes.
-const frameMax = 16 << 20
+const (
+	// frameMax is the longest frame that the proxy takes, in bytes.
+	frameMax = 16 << 20
+	// recordsMin is below what an answer to Fetch has that holds a record of ours,
+	// and above what one of a single partition has that holds none, in bytes.
+	recordsMin = 250
+)
+
+// cuts says which exchanges of a proxy are cut, by their number from 1 on: of the
+// Produce requests, or of the answers to Fetch that hold records.
+type cuts struct {
+	key int16 // of Produce or Fetch
+	at  map[int]cut
+}
+
+func produceCuts(at map[int]cut) cuts { return cuts{int16(kmsg.Produce), at} }
+
+// fetchCuts has no cutRequest: an answer is there.
+func fetchCuts(at map[int]cut) cuts { return cuts{int16(kmsg.Fetch), at} }
 
 // proxy passes a client's connections on to one broker, names itself in place of
-// the broker, and cuts connections at chosen Produce requests.
+// the broker, and cuts connections at chosen exchanges.
 type proxy struct {
 	// Immutable.
 	listener net.Listener
 	broker   string
 	host     string
 	port     int32
-	cuts     map[int]cut // by number of the Produce request, from 1
+	cuts     cuts
 
 	mu struct {
 		sync.Mutex
-		produces, cut int
-		conns         map[net.Conn]bool // nil: closed
-		err           error
+		seen, cut int
+		conns     map[net.Conn]bool // nil: closed
+		err       error
 	}
 	wg sync.WaitGroup
 }
 
-func newProxy(broker string, cuts map[int]cut) (*proxy, error) {
+func newProxy(broker string, cuts cuts) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -58,11 +77,11 @@ func newProxy(broker string, cuts map[int]cut) (*proxy, error) {
 
 func (p *proxy) addr() string { return net.JoinHostPort(p.host, strconv.Itoa(int(p.port))) }
 
-// counts are the connections cut and the Produce requests seen.
-func (p *proxy) counts() (cuts, produces int) {
+// counts are the connections cut and the exchanges seen that might have been.
+func (p *proxy) counts() (cuts, seen int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.cut, p.mu.produces
+	return p.mu.cut, p.mu.seen
 }
 
 // err is the first answer that the proxy could not read, or nil.
@@ -142,8 +161,8 @@ func (l *link) requests() {
 			return
 		}
 		a := asked{key: int16(binary.BigEndian.Uint16(frame[4:])), version: int16(binary.BigEndian.Uint16(frame[6:]))}
-		if a.key == int16(kmsg.Produce) {
-			a.cut = l.p.produce()
+		if a.key == int16(kmsg.Produce) && l.p.cuts.key == a.key {
+			a.cut = l.p.next()
 		}
 		l.mu.Lock()
 		l.mu.asked[int32(binary.BigEndian.Uint32(frame[8:]))] = a
@@ -158,12 +177,12 @@ func (l *link) requests() {
 	}
 }
 
-// produce counts a Produce request and says whether its connection is to be cut.
-func (p *proxy) produce() cut {
+// next counts an exchange and says whether its connection is to be cut.
+func (p *proxy) next() cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.produces++
-	c := p.cuts[p.mu.produces]
+	p.mu.seen++
+	c := p.cuts.at[p.mu.seen]
 	if c != 0 {
 		p.mu.cut++
 	}
@@ -182,7 +201,14 @@ func (l *link) answers() {
 		a := l.mu.asked[id]
 		delete(l.mu.asked, id)
 		l.mu.Unlock()
-		if a.cut == cutAnswer {
+		if a.key == int16(kmsg.Fetch) && l.p.cuts.key == a.key && len(frame) >= recordsMin {
+			a.cut = l.p.next()
+		}
+		switch a.cut {
+		case cutAnswer:
+			return
+		case cutHalf:
+			_, _ = l.client.Write(frame[:len(frame)/2])
 			return
 		}
 		if frame, err = l.p.rename(frame, a); err != nil {

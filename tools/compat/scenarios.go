@@ -34,6 +34,7 @@ const (
 	transactionalIDAuthFailed = 53
 	nonEmptyGroup             = 68
 	groupIDNotFound           = 69
+	fencedInstanceID          = 82
 	transactionalKey          = 24 // AddPartitionsToTxn
 	millisecondsPerRecord     = 1000
 )
@@ -51,11 +52,13 @@ var scenarioTable = []scenario{
 	{name: "consume-end", run: consumeEnd},
 	{name: "consume-offset", run: consumeOffset},
 	{name: "consume-time", run: consumeTime},
+	{name: "consume-cut", run: consumeCut},
 	{name: "delete-records", run: deleteRecords},
 	{name: "group-eager", run: func(t *trial) { groupComesAndGoes(t, t.c.eagerAssignor(), false) }},
 	{name: "group-coop", run: func(t *trial) { groupComesAndGoes(t, "cooperative-sticky", true) }},
 	{name: "group-crash", run: groupCrash},
 	{name: "group-static", run: groupStatic},
+	{name: "group-fenced", run: groupFenced},
 	{name: "commit-resume", run: commitResume},
 	{name: "reset-start", run: func(t *trial) { resetOffset(t, "start", 20) }},
 	{name: "reset-end", run: func(t *trial) { resetOffset(t, "end", 100) }},

@@ -21,9 +21,9 @@ type client struct {
 	// autoCreates: it creates topics by producing to them, with the broker's
 	// default number of partitions.
 	autoCreates bool
-	// badTopic is the code that it shows for a topic name that cannot be, 0 for
+	// badTopic are the codes that it shows for a topic name that cannot be, nil for
 	// the right one: some look at the name themselves or take the topic for unknown.
-	badTopic int
+	badTopic []int
 	// eager is the name of its eager assignor, if not range.
 	eager string
 	// resetsBySentinel: it commits -2 for the start.
@@ -76,33 +76,38 @@ func join(lists ...map[string]string) map[string]string {
 	return all
 }
 
+// librdkafkaBadTopic: it says "unknown topic" when the metadata come while it takes
+// the record, with Apache Kafka as well.
+var librdkafkaBadTopic = []int{invalidTopic, unknownTopic}
+
 // clientTable are the client libraries. Their drivers are described in
 // clients/README.md.
 var clientTable = []client{
 	{name: "franz-go", needs: "go", command: goClient("franz")},
 	{name: "sarama", needs: "go", command: goClient("sarama")},
-	{name: "kafka-go", needs: "go", command: goClient("kafkago"), badTopic: unknownTopic, cannot: join(
+	{name: "kafka-go", needs: "go", command: goClient("kafkago"), badTopic: []int{unknownTopic}, cannot: join(
 		without("idempotent-cut transaction", "its writer is neither idempotent nor transactional"),
 		without("delete-records", "no such admin function"),
 		without("group-coop", "no cooperative assignor"),
-		without("group-static", "its consumer group has no group.instance.id"))},
-	{name: "confluent-python", needs: "python", command: python("confluent.py")},
+		without("group-static group-fenced", "its consumer group has no group.instance.id"))},
+	{name: "confluent-python", needs: "python", command: python("confluent.py"), badTopic: librdkafkaBadTopic},
 	{name: "librdkafka-2.0.2", needs: "librdkafka-2.0.2", command: func(in *installer) []string {
 		return []string{"/usr/bin/python3", in.source("python", "confluent.py")}
-	}, cannot: without("delete-records delete-group", "not in confluent-kafka 1.7.0, the binding of that age")},
-	{name: "kcat-1.7.1", needs: "kcat", command: plainPython("kcat.py"), autoCreates: true, cannot: join(
+	}, badTopic: librdkafkaBadTopic, cannot: without("delete-records delete-group", "not in confluent-kafka 1.7.0, the binding of that age")},
+	{name: "kcat-1.7.1", needs: "kcat", command: plainPython("kcat.py"), autoCreates: true, badTopic: librdkafkaBadTopic, cannot: join(
 		without("delete-topic delete-records delete-group grow reset-start reset-end reset-offset reset-time reset-shift", "no such command"),
 		without("invalid-record", "it cannot choose a timestamp"),
 		without("commit-resume", "it commits only by itself, all the time"))},
 	{name: "rdkafka-rust", needs: "rust", command: func(in *installer) []string {
 		return []string{in.path("rust-target", "debug", "millrace-compat-rust")}
-	}},
+	}, badTopic: librdkafkaBadTopic},
 	{name: "aiokafka", needs: "python", command: python("aio.py"), cannot: join(
 		without("group-coop", "no cooperative assignor"),
+		without("group-fenced", "it does not know of fencing, and joins again in place of the other"),
 		without("invalid-topic", "it takes the refusal for passing and waits until its timeout"),
 		without("delete-group", "no such admin function"))},
-	{name: "kafka-python", needs: "python", command: python("kafkapython.py"), badTopic: noCode, cannot: without("add-partitions",
-		"a metadata refresh in the middle of a rebalance leaves it without partitions now and then, with Apache Kafka as well")},
+	{name: "kafka-python", needs: "python", command: python("kafkapython.py"), badTopic: []int{noCode},
+		cannot: without("group-fenced", "only a commit tells it, and it reads on until then")},
 	{name: "java-4.4", needs: "java", command: func(in *installer) []string { return in.javaClient("java", in.libs()) }},
 	{name: "java-3.9", needs: "java-3.9", command: func(in *installer) []string {
 		return in.javaClient("java-3.9", in.path("java-3.9-libs"))
@@ -112,8 +117,9 @@ var clientTable = []client{
 		cannot: map[string]string{
 			"group-coop":   "no cooperative assignor",
 			"group-static": "no group instance ID",
+			"group-fenced": "no group instance ID",
 		}},
-	{name: "confluent-js", needs: "confluent-js", command: nodeClient("confluent.js")},
+	{name: "confluent-js", needs: "confluent-js", command: nodeClient("confluent.js"), badTopic: librdkafkaBadTopic},
 }
 
 // cell is the outcome of one scenario with one client.

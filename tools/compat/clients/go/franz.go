@@ -198,7 +198,12 @@ func consumeFranz(cl *kgo.Client) *franzConsumer {
 		defer close(c.done)
 		for ctx.Err() == nil {
 			fetches := cl.PollFetches(ctx)
-			fetches.EachError(func(t string, p int32, err error) { fmt.Fprintln(os.Stderr, t, p, err) })
+			fetches.EachError(func(t string, p int32, err error) {
+				fmt.Fprintln(os.Stderr, t, p, err)
+				if ctx.Err() == nil {
+					out.line("fault %s", codeOf(err))
+				}
+			})
 			fetches.EachRecord(func(r *kgo.Record) { out.got(int(r.Partition), r.Offset, r.Key, r.Value) })
 		}
 	}()

@@ -317,6 +317,7 @@ func (s *saramaClient) join(o joinOptions) (consumer, error) {
 	go func() {
 		for err := range g.Errors() {
 			fmt.Fprintln(os.Stderr, err)
+			out.line("fault %s", codeOf(err))
 			m.mu.Lock()
 			m.mu.errors++
 			m.mu.Unlock()
@@ -327,6 +328,7 @@ func (s *saramaClient) join(o joinOptions) (consumer, error) {
 		for ctx.Err() == nil {
 			if err := g.Consume(ctx, []string{o.topic}, m); err != nil {
 				fmt.Fprintln(os.Stderr, "consume:", err)
+				out.line("fault %s", codeOf(err))
 				time.Sleep(100 * time.Millisecond)
 			}
 		}

@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -30,6 +31,7 @@ final class Consuming {
         private final KafkaConsumer<String, String> consumer;
         private final BlockingQueue<FutureTask<Void>> tasks = new LinkedBlockingQueue<>();
         private boolean closed;
+        private boolean fenced; // polled again, it would join in place of the other
 
         Poller(KafkaConsumer<String, String> consumer) {
             this.consumer = consumer;
@@ -40,9 +42,12 @@ final class Consuming {
         public void run() {
             while (!closed) {
                 try {
-                    poll();
+                    if (fenced) pause();
+                    else poll();
                 } catch (Exception e) {
+                    fenced = e instanceof FencedInstanceIdException;
                     e.printStackTrace();
+                    Output.line("fault " + Client.codeOf(e));
                     pause();
                 }
                 for (FutureTask<Void> t = tasks.poll(); t != null; t = tasks.poll()) t.run();

@@ -54,11 +54,14 @@ function newReport () {
 }
 
 // codeOf finds the number of the Kafka error in what a client throws, or "-".
-// Numbers below zero are the client's own.
+// Numbers below zero are the client's own: that of an unknown topic librdkafka gives
+// when the metadata come while it takes the record.
+const localUnknownTopic = -188
 function codeOf (e) {
   if (!e || typeof e !== 'object') return '-'
   for (const code of [e.code, e.errorCode]) {
     if (Number.isInteger(code) && code > 0) return String(code)
+    if (code === localUnknownTopic) return '3'
   }
   const inner = [e.cause, e.originalError, e.error, ...(e.errors || []), ...(e.groups || []), ...(e.partitions || [])]
   return inner.map(codeOf).find(code => code !== '-') || '-'

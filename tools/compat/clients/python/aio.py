@@ -29,7 +29,14 @@ class Poller(ConsumerRebalanceListener):
 
     async def run(self):
         while not self.quit:
-            for tp, batch in (await self.consumer.getmany(timeout_ms=50)).items():
+            try:
+                batches = await self.consumer.getmany(timeout_ms=50)
+            except KafkaError as e:
+                driver.note(e)
+                driver.fault(getattr(e, "errno", None))
+                await asyncio.sleep(0.05)
+                continue
+            for tp, batch in batches.items():
                 for m in batch:
                     self.positions[tp] = m.offset + 1
                     driver.got(m.partition, m.offset, m.key, m.value)

@@ -1,10 +1,19 @@
 """confluent-kafka, on the newest librdkafka or, with the package of Debian, on an
 old one. What the old one lacks is in the table of the runner."""
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 import driver
+
+
+def code_of(error):
+    """Kafka's code for an error of librdkafka's."""
+    if error.code() == KafkaError._UNKNOWN_TOPIC:
+        return 3  # its own name for it, when the metadata come while it takes the record
+    if error.code() == KafkaError._FATAL and "fenced" in error.str():
+        return KafkaError.FENCED_INSTANCE_ID  # which is in the text alone
+    return error.code() if error.code() >= -1 else None
 
 
 class Poller(driver.Poller):
@@ -12,6 +21,7 @@ class Poller(driver.Poller):
         m = self.consumer.poll(0.05)
         if m is not None and m.error() is not None:
             driver.note(m.error())
+            driver.fault(code_of(m.error()))
         elif m is not None:
             self.positions[m.topic(), m.partition()] = m.offset() + 1
             driver.got(m.partition(), m.offset(), m.key(), m.value())
@@ -64,9 +74,7 @@ class Confluent:
         self.admin = AdminClient({"bootstrap.servers": brokers})
 
     def code(self, e):
-        if isinstance(e, KafkaException) and e.args[0].code() >= -1:
-            return e.args[0].code()
-        return None
+        return code_of(e.args[0]) if isinstance(e, KafkaException) else None
 
     def create(self, topic, partitions, configs):
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=configs)])[topic].result(30)

@@ -14,7 +14,8 @@ that the client can do; codes are Kafka's error codes:
         send(topic, records, timestamp), send_one(topic, key, value), close();
         with says_acked it does not wait in send_one and says acked by itself
     assign(topic, form, value) -> consumer: an object with commit() and leave()
-    join(group, topic, assignor, static, reset, session) -> consumer
+    join(group, topic, assignor, static, reset, session) -> consumer; it reports what
+        it is told of by fault(code)
     code(exception) -> number or None
 
 records are pairs of str, timestamps and sessions milliseconds, None where the
@@ -44,6 +45,10 @@ def say(line):
 def note(what):
     """Something for the log."""
     print(what, file=sys.stderr, flush=True)
+
+
+def fault(code):
+    say("fault %s" % ("-" if code is None else code))
 
 
 def record(i, size=None):

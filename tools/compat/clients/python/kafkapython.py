@@ -26,6 +26,7 @@ class Poller(driver.Poller, AsyncConsumerRebalanceListener):
                     driver.got(m.partition, m.offset, m.key, m.value)
         except errors.KafkaError as e:
             driver.note(e)
+            driver.fault(getattr(e, "errno", None))
 
     def commit_positions(self):
         if self.positions:

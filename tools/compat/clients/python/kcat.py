@@ -10,7 +10,8 @@ import driver
 
 # kcat shows Kafka's errors by librdkafka's text for them.
 CODES = {"Broker: Message size too large": 10, "Broker: Invalid topic": 17, "Broker: Transactional Id authorization failed": 53,
-         "Broker: Invalid timestamp": 32, "Broker: Group id not found": 69}
+         "Broker: Invalid timestamp": 32, "Broker: Group id not found": 69, "Local: Unknown topic": 3,
+         "Static consumer fenced by other consumer": 82}
 REBALANCED = re.compile(r"rebalanced.*(?:incremental |: )(assign|revo)[a-z]*[: ]")
 
 
@@ -50,6 +51,9 @@ class Reader:
         for line in self.p.stderr:
             line = line.decode(errors="replace").rstrip()
             driver.note(line)
+            for text, code in CODES.items():
+                if text in line:
+                    driver.fault(code)
             if "Reached end of topic" in line:
                 self.at_end.set()
             m = REBALANCED.search(line)

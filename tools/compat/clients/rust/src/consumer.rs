@@ -14,7 +14,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Message, Offset, TopicPartitionList};
 
 use crate::client::SOON;
-use crate::{got, position, say, Answer, Arguments, Position};
+use crate::{got, position, say, shown, Answer, Arguments, Position};
 
 /// Codes of a commit by a member that has to join first, again perhaps.
 const NOT_IN_GROUP: [RDKafkaErrorCode; 3] = [
@@ -93,7 +93,12 @@ impl Reader {
                             m.payload().unwrap_or_default(),
                         );
                     }
-                    Some(Err(e)) => eprintln!("{e}"),
+                    Some(Err(e)) => {
+                        eprintln!("{e}");
+                        let fatal = polled.client().fatal_error().map(|(code, _)| code);
+                        let code = fatal.or(e.rdkafka_error_code()).map(|c| c as i32);
+                        say(&format!("fault {}", shown(code)));
+                    }
                     None => {}
                 }
             }

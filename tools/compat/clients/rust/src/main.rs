@@ -95,7 +95,14 @@ fn code_of(e: &Failure) -> String {
             .downcast_ref::<rdkafka::types::RDKafkaErrorCode>()
             .copied(),
     };
-    match code.map(|c| c as i32) {
+    shown(code.map(|c| c as i32))
+}
+
+/// Kafka's code for one of librdkafka's, or "-".
+pub fn shown(code: Option<i32>) -> String {
+    match code {
+        // Its own name for it, when the metadata come while it takes the record.
+        Some(c) if c == rdkafka::types::RDKafkaErrorCode::UnknownTopic as i32 => "3".to_string(),
         Some(c) if c >= -1 => c.to_string(),
         _ => "-".to_string(),
     }
