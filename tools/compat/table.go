@@ -119,7 +119,8 @@ var clientTable = []client{
 			"group-static": "no group instance ID",
 			"group-fenced": "no group instance ID",
 		}},
-	{name: "confluent-js", needs: "confluent-js", command: nodeClient("confluent.js"), badTopic: librdkafkaBadTopic},
+	{name: "confluent-js", needs: "confluent-js", command: nodeClient("confluent.js"), badTopic: librdkafkaBadTopic,
+		cannot: without("group-fenced", "it tells a consumer's errors to its log alone, without their codes")},
 }
 
 // cell is the outcome of one scenario with one client.
