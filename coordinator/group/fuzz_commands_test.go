@@ -296,10 +296,17 @@ func (c *commands) checkCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.Offs
 	}
 }
 
-// checkBounds holds the Machine to its Config.
+// checkBounds holds the Machine to its Config. The topics that groups read are
+// counted when a generation begins, and bound who joins after that.
 func (c *commands) checkBounds() {
-	m := c.m
-	if len(m.groups) > m.opts.GroupsMax || m.members > m.opts.MembersMax || m.bytes > m.opts.MemberBytesMax {
+	m, read := c.m, 0
+	for id, g := range m.groups {
+		read += g.subscribedBytes
+		if len(g.members) > m.opts.GroupSizeMax || g.bytes-g.subscribedBytes > m.opts.GroupBytesMax {
+			c.t.Fatalf("group %s has %d members, %d bytes", id, len(g.members), g.bytes)
+		}
+	}
+	if len(m.groups) > m.opts.GroupsMax || m.members > m.opts.MembersMax || m.bytes-read > m.opts.MemberBytesMax {
 		c.t.Fatalf("%d groups, %d members, %d bytes", len(m.groups), m.members, m.bytes)
 	}
 	offsets := int64(0)
@@ -313,10 +320,5 @@ func (c *commands) checkBounds() {
 	}
 	if offsets > m.opts.LiveBytesMax {
 		c.t.Fatalf("the offsets take %d bytes", offsets)
-	}
-	for id, g := range m.groups {
-		if len(g.members) > m.opts.GroupSizeMax || g.bytes > m.opts.GroupBytesMax {
-			c.t.Fatalf("group %s has %d members, %d bytes", id, len(g.members), g.bytes)
-		}
 	}
 }
