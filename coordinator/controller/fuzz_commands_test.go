@@ -197,7 +197,7 @@ func (c *commands) request(kind int) {
 	if !ok {
 		return // the append failed
 	}
-	resp := applied.Reply.(kmsg.Response)
+	resp := applied.Reply
 	if resp.GetVersion() != version {
 		c.t.Fatalf("%T version %d is answered in version %d", req, version, resp.GetVersion())
 	}

@@ -211,6 +211,7 @@ func (t *trial) signal(d *driver, sig syscall.Signal) {
 func groupStatic(t *trial) {
 	t.create(groupPartitions)
 	one := t.join(0, "static=a session=20000")
+	t.settle(groupPartitions, "", one) // it leads: a leader that comes back may ask for a rebalance, as franz-go does
 	two := t.join(1, "static=b session=20000")
 	t.settle(groupPartitions, "", one, two)
 	t.exchange(groupPartitions, one, two)
@@ -249,6 +250,7 @@ func groupFenced(t *trial) {
 	t.create(groupPartitions)
 	t.ready(2)
 	one := t.join(0, "static=a session=20000")
+	t.settle(groupPartitions, "", one) // it leads, as in groupStatic
 	two := t.join(1, "static=b session=20000")
 	t.settle(groupPartitions, "", one, two)
 	t.exchange(groupPartitions, one, two)
