@@ -201,6 +201,9 @@ func (c *Config) DescribeTopic(own map[string]string) []Entry {
 			e.Given = e.Value
 			e.Value = s.shown(e.Value)
 			e.Synonyms[0].Value = e.Value
+			if len(e.Synonyms) == 2 && e.Synonyms[1].Origin == FromDefault && e.Synonyms[1].Name != s.From[0].Name {
+				e.Synonyms = e.Synonyms[:1] // nor here
+			}
 		case e.Origin == FromDefault && len(e.Synonyms) > 0 && e.Synonyms[0].Name != s.From[0].Name:
 			e.Synonyms = nil // a default in another unit is not shown
 		}
