@@ -50,11 +50,7 @@ func (c *Controller) alterClientQuotas(ch *change, req *kmsg.AlterClientQuotasRe
 			no = c.alterQuota(ch, in, req.ValidateOnly)
 		}
 		out := kmsg.NewAlterClientQuotasResponseEntry()
-		for _, part := range in.Entity {
-			p := kmsg.NewAlterClientQuotasResponseEntryEntity()
-			p.Type, p.Name = part.Type, part.Name
-			out.Entity = append(out.Entity, p)
-		}
+		out.Entity = lastParts(in.Entity)
 		if no != nil {
 			out.ErrorCode, out.ErrorMessage = no.code, &no.text
 		}
@@ -63,8 +59,24 @@ func (c *Controller) alterClientQuotas(ch *change, req *kmsg.AlterClientQuotasRe
 	return resp
 }
 
-// quotaText is an entity in words. Two parts of one kind do not add up: as in
-// Kafka the last counts.
+// lastParts is an entity as it is answered. Two parts of one kind do not add up: as
+// in Kafka the last counts.
+func lastParts(parts []kmsg.AlterClientQuotasRequestEntryEntity) (out []kmsg.AlterClientQuotasResponseEntryEntity) {
+	at := make(map[string]int, len(parts))
+	for _, part := range parts {
+		p := kmsg.NewAlterClientQuotasResponseEntryEntity()
+		p.Type, p.Name = part.Type, part.Name
+		if i, ok := at[p.Type]; ok {
+			out[i] = p
+			continue
+		}
+		at[p.Type] = len(out)
+		out = append(out, p)
+	}
+	return out
+}
+
+// quotaText is an entity in words.
 func quotaText(parts []kmsg.AlterClientQuotasRequestEntryEntity) string {
 	last := make(map[string]string, len(parts))
 	for _, p := range parts {
@@ -90,7 +102,12 @@ func (c *Controller) alterQuota(ch *change, in *kmsg.AlterClientQuotasRequestEnt
 	if values == nil {
 		values = make(map[string]float64, len(in.Ops))
 	}
+	seen := make(map[string]bool, len(in.Ops))
 	for _, op := range in.Ops {
+		if seen[op.Key] {
+			return refuse(kerr.InvalidRequest, "Duplicate quota key %.100s not allowed in quota request", op.Key)
+		}
+		seen[op.Key] = true
 		if op.Remove {
 			delete(values, op.Key)
 			continue
@@ -155,7 +172,7 @@ func checkQuota(ip bool, key string, value float64) *refusal {
 		case k.name != key || k.ip != ip:
 		case !(value > 0): // NaN too
 			return refuse(kerr.InvalidRequest, "Quota %s must be greater than 0", key)
-		case k.max > 0 && value > k.max:
+		case k.max > 0 && value > k.max, math.IsInf(value, 1):
 			return refuse(kerr.InvalidRequest, "Proposed value for %s is too large.", key)
 		case k.max > 0 && value != math.Trunc(value):
 			return refuse(kerr.InvalidRequest, "%s cannot be a fractional value.", key)
