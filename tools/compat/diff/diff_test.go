@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -339,6 +340,9 @@ func TestSequencesLeaveTheCommonAlone(t *testing.T) {
 			case *kmsg.AlterClientQuotasRequest:
 				for _, e := range r.Entries {
 					for _, of := range e.Entity {
+						if slices.ContainsFunc(st.Mutations, func(m Mutation) bool { return m.Kind == lengthIs && strings.HasSuffix(m.Path, ".Name") }) {
+							t.Errorf("seed %d changes the name in the bytes of %s", seed, describeStep(&st))
+						}
 						if !r.ValidateOnly && (of.Name == nil || !strings.HasPrefix(*of.Name, prefixToken)) {
 							t.Errorf("seed %d changes the quotas of %s", seed, describeStep(&st))
 						}
@@ -423,5 +427,29 @@ func TestPatienceCountsWhileItRuns(t *testing.T) {
 	q.end()
 	if q.isOver() {
 		t.Error("an end counts as over")
+	}
+}
+
+func TestEntitiesNamedTwice(t *testing.T) {
+	entity := func(parts ...string) (e kmsg.AlterClientQuotasRequestEntry) {
+		for i := 0; i < len(parts); i += 2 {
+			e.Entity = append(e.Entity, kmsg.AlterClientQuotasRequestEntryEntity{Type: parts[i], Name: kmsg.StringPtr(parts[i+1])})
+		}
+		return e
+	}
+	for i, c := range []struct {
+		a, b kmsg.AlterClientQuotasRequestEntry
+		want bool
+	}{
+		{entity("user", "u"), entity("user", "v"), false},
+		{entity("user", "u"), entity("client-id", "u"), false},
+		{entity("user", "u"), entity("user", "v", "user", "u"), true},
+		{entity("user", "u", "client-id", "c"), entity("client-id", "c", "user", "u"), true},
+	} {
+		r := kmsg.NewPtrAlterClientQuotasRequest()
+		r.Entries = []kmsg.AlterClientQuotasRequestEntry{c.a, c.b}
+		if entityTwice(r) != c.want {
+			t.Errorf("case %d: %v", i, !c.want)
+		}
 	}
 }

@@ -29,6 +29,16 @@ func knownOfGroups() []known {
 			because: "A group that has no members, and no offsets",
 		},
 		{
+			name: "members of a group to which nothing was committed", keys: []kmsg.Key{kmsg.DescribeGroups, kmsg.ListGroups}, diverges: true,
+			when: func(c *knownCase) bool {
+				hidden := c.Kafka == absent && c.step.Req.Key() == int16(kmsg.ListGroups) || slices.ContainsFunc(c.all, func(d Difference) bool {
+					return d.pattern() == "Groups.State" && d.Kafka == `"Dead"` || d.pattern() == "Groups.ErrorCode" && d.Kafka == "69"
+				})
+				return hidden && slices.ContainsFunc(c.before, fromOutside)
+			},
+			because: "shows no members that join it before one has synced",
+		},
+		{
 			name: "the client id of a member that joins again", keys: []kmsg.Key{kmsg.DescribeGroups}, field: "Groups.Members.ClientID",
 			when: func(c *knownCase) bool {
 				return strings.Contains(c.Path, "Members[member i") || slices.ContainsFunc(c.before, func(st Step) bool {

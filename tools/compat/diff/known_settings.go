@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -43,6 +44,12 @@ func knownOfSettings() []known {
 			when:     func(c *knownCase) bool { return hasStrangeOp(c.step.Req.(*kmsg.IncrementalAlterConfigsRequest)) },
 			diverges: true,
 			because:  "An operation that does not exist",
+		},
+		{
+			name: "quotas of one entity twice", keys: []kmsg.Key{kmsg.AlterClientQuotas}, diverges: true,
+			when:    func(c *knownCase) bool { return entityTwice(c.step.Req.(*kmsg.AlterClientQuotasRequest)) },
+			quiet:   func(st *Step, _ outcome) bool { return entityTwice(st.Req.(*kmsg.AlterClientQuotasRequest)) },
+			because: "An entity that AlterClientQuotas names twice",
 		},
 		{
 			name: "max.message.bytes beyond the largest", keys: alter, diverges: true,
@@ -98,4 +105,23 @@ func hasStrangeOp(r *kmsg.IncrementalAlterConfigsRequest) bool {
 		}
 	}
 	return false
+}
+
+// entityTwice says whether a request names one entity twice, where of two parts of
+// one type the last counts.
+func entityTwice(r *kmsg.AlterClientQuotasRequest) bool {
+	seen := make(map[string]bool)
+	return slices.ContainsFunc(r.Entries, func(e kmsg.AlterClientQuotasRequestEntry) bool {
+		last := make(map[string]string)
+		for _, part := range e.Entity {
+			last[part.Type] = "default"
+			if part.Name != nil {
+				last[part.Type] = "name " + *part.Name
+			}
+		}
+		entity := fmt.Sprint(last) // in order of the types
+		again := seen[entity]
+		seen[entity] = true
+		return again
+	})
 }

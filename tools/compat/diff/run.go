@@ -12,7 +12,8 @@ import (
 
 // How long answers are waited for.
 const (
-	// bothSilent is when a request counts as one that neither broker answers.
+	// bothSilent is when a request that may wait for others, or whose frame is cut,
+	// counts as one that neither broker answers; others have as long as oneSilent.
 	bothSilent = 600 * time.Millisecond
 	// oneSilent is how much longer the second broker may take than the first.
 	oneSilent = 45 * time.Second
@@ -234,7 +235,11 @@ func (p *pair) collect(q *Sequence, conn int, res *result) (done bool) {
 	if notAnswered(f.step) {
 		limit = silentAsKnown
 	}
-	frames := p.await(conn, limit)
+	both := oneSilent
+	if maySleep(f.step) {
+		both = bothSilent
+	}
+	frames := p.await(conn, both, limit)
 	var outs [2]outcome
 	for i, s := range p.sides {
 		outs[i] = s.judge(f, frames[i])
@@ -290,9 +295,20 @@ func (s *side) judge(f *flight, a []answer) outcome {
 	return s.readAnswer(f.step, f.corr, a[0].frame)
 }
 
-// await takes one answer of each broker from a connection: at most the limit after
-// the other has one, and none where neither has one for bothSilent.
-func (p *pair) await(conn int, limit time.Duration) (got [2][]answer) {
+// maySleep says whether no answer to a step may come at all: groups let members
+// wait for others, and of a frame that says to be longer than it is the rest is
+// waited for.
+func maySleep(st *Step) bool {
+	switch st.Req.(type) {
+	case *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest:
+		return true
+	}
+	return slices.ContainsFunc(st.Mutations, func(m Mutation) bool { return m.Kind >= frameLength })
+}
+
+// await takes one answer of each broker from a connection: none where neither has
+// one for the time both, and at most limit after the other has one.
+func (p *pair) await(conn int, both, limit time.Duration) (got [2][]answer) {
 	var ready sync.WaitGroup
 	first := make(chan struct{}, 2)
 	stop := make(chan struct{})
@@ -310,7 +326,7 @@ func (p *pair) await(conn int, limit time.Duration) (got [2][]answer) {
 			}
 		})
 	}
-	wait := newPatience(bothSilent)
+	wait := newPatience(both)
 	for n := 0; n < 2; n++ {
 		select {
 		case <-first:
