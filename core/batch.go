@@ -34,6 +34,7 @@ const (
 	AttrTransactional = 0x10
 	AttrControl       = 0x20
 	AttrDeleteHorizon = 0x40
+	AttrKnown         = 0x7F // all of them; batches keep others that clients set
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -132,9 +133,10 @@ func (b Batch) IsTransactional() bool { return b.Attributes()&AttrTransactional 
 func (b Batch) Records() []byte { return b[BatchHeaderBytes:] }
 
 // SetAppendTime marks the batch as stamped by the broker at ms and renews the
-// checksum (message.timestamp.type=LogAppendTime).
+// checksum (message.timestamp.type=LogAppendTime). As in Kafka, attributes that
+// have no meaning do not survive that.
 func (b Batch) SetAppendTime(ms int64) {
-	binary.BigEndian.PutUint16(b[batchAttributes:], uint16(b.Attributes())|AttrLogAppendTime)
+	binary.BigEndian.PutUint16(b[batchAttributes:], uint16(b.Attributes())&AttrKnown|AttrLogAppendTime)
 	binary.BigEndian.PutUint64(b[batchMaxTimestamp:], uint64(ms))
 	binary.BigEndian.PutUint32(b[batchCRC:], crc32.Checksum(b[batchAttributes:], castagnoli))
 }

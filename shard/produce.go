@@ -86,7 +86,7 @@ func (s *Shard) produce(r *Produce) {
 		e.seq.maxMs = b.MaxTimestamp()
 	case attrs&core.AttrLogAppendTime != 0:
 		// The topic decides on the type of timestamps, not the client.
-		b.SetAttributes(attrs &^ core.AttrLogAppendTime)
+		b.SetAttributes(attrs & core.AttrKnown &^ core.AttrLogAppendTime)
 		b.Seal()
 	}
 	s.append(p, r, b, e)

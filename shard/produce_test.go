@@ -296,6 +296,33 @@ func TestLogAppendTime(t *testing.T) {
 	}
 }
 
+// TestAttributesWithoutMeaning are kept where the header stays as it was sent, and
+// go where the broker writes it.
+func TestAttributesWithoutMeaning(t *testing.T) {
+	for _, tc := range []struct {
+		byBroker   bool
+		sent, want int16
+	}{
+		{false, 0x7F00, 0x7F00},
+		{false, 0x7F08, 0},
+		{true, 0x7F01, 0x09},
+	} {
+		c := newCluster(t, 1)
+		c.tweak = func(cfg *TopicConfig) { cfg.LogAppendTime = tc.byBroker }
+		c.start()
+		id := c.topic("t", 1)[0]
+		c.run()
+		n := c.leader(id)
+		b := batchOf(1, 10, 500)
+		b.SetAttributes(tc.sent)
+		b.Seal()
+		n.must(n.produceTo(id, b))
+		if stored := n.batchAt(id, 0); stored.Attributes() != tc.want || stored.Verify() != nil {
+			t.Errorf("sent %#x: %#x, want %#x; %v", tc.sent, stored.Attributes(), tc.want, stored.Verify())
+		}
+	}
+}
+
 func TestClientsDoNotChooseTheTypeOfTimestamps(t *testing.T) {
 	now := core.Second.Millis()
 	for _, tc := range []struct {
