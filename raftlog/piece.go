@@ -10,8 +10,9 @@ import (
 	"millrace/core/arena"
 )
 
-// jobBufBytes is the size of one I/O buffer of a Job, at most that of a journal file.
-const jobBufBytes = 1 << 20
+// jobBufBytes is the size of one I/O buffer of a Job, at most that of a journal file:
+// a huge page.
+const jobBufBytes = hugePageBytes
 
 // readGapMax is how many bytes between two pieces are read along rather than
 // skipped by a second read.

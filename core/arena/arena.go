@@ -11,11 +11,12 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
+	"millrace/core/hugepage"
 )
 
-// ChunkBytes is the size of one chunk. Larger allocations get a mapping of their own.
-const ChunkBytes = 1 << 20
+// ChunkBytes is the size of one chunk, half a huge page. Larger allocations get a
+// mapping of their own.
+const ChunkBytes = hugepage.Bytes / 2
 
 const (
 	alignBytes    = 64
@@ -165,13 +166,31 @@ func (a *Arena) mapChunk(size int) (*chunk, error) {
 		a.liveBytes.Add(int64(size))
 		return &chunk{arena: a, mem: make([]byte, size)}, nil
 	}
-	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	slab, err := hugepage.Map(size)
 	if err != nil {
-		return nil, fmt.Errorf("mapping %d bytes of payload memory: %w", size, err)
+		return nil, fmt.Errorf("payload memory: %w", err)
 	}
 	a.mappedBytes.Add(int64(size))
 	a.liveBytes.Add(int64(size))
-	return &chunk{arena: a, mem: mem}, nil
+	if rest := slab[size:]; len(rest) > 0 {
+		a.keepRest(rest)
+	}
+	return &chunk{arena: a, mem: slab[:size:size]}, nil
+}
+
+// keepRest makes a free chunk of the other part of a huge page, where one more is
+// allowed.
+func (a *Arena) keepRest(rest []byte) {
+	c := &chunk{arena: a, mem: rest}
+	a.mappedBytes.Add(int64(len(rest)))
+	if len(rest) == ChunkBytes && a.mappedBytes.Load() <= a.limitBytes {
+		select {
+		case a.free <- c:
+			return
+		default:
+		}
+	}
+	a.unmap(c)
 }
 
 func (a *Arena) dropFree() {
@@ -200,7 +219,7 @@ func (a *Arena) unmap(c *chunk) {
 		c.mem = nil
 		return
 	}
-	if err := unix.Munmap(c.mem); err != nil {
+	if err := hugepage.Unmap(c.mem); err != nil {
 		panic("BUG: munmap of arena memory: " + err.Error())
 	}
 	c.mem = nil
