@@ -56,9 +56,11 @@ func (l *Log) flushedSegment(o core.Offset) (segInfo, bool) {
 type segmentRead struct {
 	l *Log
 	// dsts are filled one after the other. Each begins and ends at a block border in
-	// memory, and gets whole blocks of the segment: the one in which the next batch
-	// begins, and what follows.
+	// memory, and gets whole blocks of the segment, which lie behind headroom bytes in
+	// all but the first: there goes the beginning of a batch that the one before ends
+	// with. So one is read while the batches of the one before are verified.
 	dsts     []arena.Buf
+	headroom int64
 	g        segInfo
 	from     core.Offset
 	upTo     core.Offset
@@ -94,8 +96,12 @@ func (l *Log) readSegments(dst *arena.Arena, from, upTo core.Offset, maxBytes in
 		left -= w.at
 	}
 	want := min(max(int64(maxBytes), w.batch, core.BatchHeaderBytes), ReadJobBytesMax, left)
-	for got := int64(0); got < want; {
-		buf, err := allocBlocks(dst, want-got+BlockBytes, w.batch+BlockBytes)
+	w.headroom = alignUp(max(w.batch, headroomMin))
+	if w.headroom > headroomMax {
+		w.headroom = 0
+	}
+	for got, head := int64(0), int64(0); got < want; head = w.headroom {
+		buf, err := allocBlocks(dst, want-got+BlockBytes+head, w.batch+BlockBytes+head)
 		if err != nil {
 			if got > 0 {
 				break // less will do
@@ -103,10 +109,17 @@ func (l *Log) readSegments(dst *arena.Arena, from, upTo core.Offset, maxBytes in
 			return ReadResult{}, nil, err
 		}
 		w.dsts = append(w.dsts, buf)
-		got += int64(buf.Len())
+		got += int64(buf.Len()) - head
 	}
 	return ReadResult{}, j, nil
 }
+
+// Where batches are larger than headroomMax, the blocks in which the next one begins
+// are read again instead.
+const (
+	headroomMin = 4 << 10
+	headroomMax = 256 << 10
+)
 
 // allocBlocks returns memory that direct I/O can read into: for n bytes, or for as
 // many as a chunk of the arena holds, but not fewer than least.
@@ -144,14 +157,8 @@ func (w *segmentRead) run(j *Job) (err error) {
 	r := fileReader{store: s, id: w.l.id}
 	defer func() { err = errors.Join(err, r.close()) }()
 	j.Read.Next = w.from
-	for i := range w.dsts {
-		more, err := w.fill(&r, j, w.dsts[i])
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
+	if err := w.fill(&r, j); err != nil {
+		return err
 	}
 	if j.Read.Bytes > 0 || !w.minOne {
 		return nil
@@ -159,33 +166,114 @@ func (w *segmentRead) run(j *Job) (err error) {
 	return w.readLarge(&r, j)
 }
 
-// fill reads blocks into dst and takes the batches that are whole. It answers
-// whether there may be more of them.
-func (w *segmentRead) fill(r *fileReader, j *Job, dst arena.Buf) (more bool, err error) {
-	at := w.at + int64(w.used)
-	from := alignDown(at)
-	skip := at - from
-	n := min(int64(dst.Len()), alignUp(w.g.bytes)-from)
-	if most := max(int64(w.maxBytes-w.used), w.batch); most < n-skip {
-		n = alignUp(skip + most)
+// blockRead is a read of whole blocks into a dst, behind headroom bytes.
+type blockRead struct {
+	dst      arena.Buf
+	at, n    int64 // position in the segment, bytes
+	headroom int64
+	done     chan error // nil: not begun, wait does it
+}
+
+// begin sets how much is read, up to end or what fits, and reads beside the caller
+// where a journal runs; elsewhere wait does it.
+func (b *blockRead) begin(s *Store, f File, dst arena.Buf, end int64) {
+	b.dst = dst
+	b.n = min(alignDown(int64(dst.Len())-b.headroom), end-b.at)
+	if !s.journal.running.Load() {
+		return
 	}
-	if w.batch > 0 && w.batch < n-skip {
-		// Of batches of one size as many as fit: the rest would be read again.
-		n = min(n, alignUp(skip+(n-skip)/w.batch*w.batch))
+	b.done = make(chan error, 1)
+	go func(done chan<- error) { done <- readFull(f, b.bytes(), b.at) }(b.done)
+}
+
+func (b *blockRead) next() int64 { return b.at + b.n }
+
+func (b *blockRead) bytes() []byte { return b.dst.Bytes()[b.headroom : b.headroom+b.n] }
+
+func (b *blockRead) wait(f File) error {
+	if b.done == nil {
+		return readFull(f, b.bytes(), b.at)
 	}
+	err := <-b.done
+	b.done = nil
+	return err
+}
+
+// end waits for a read whose bytes nobody wants any more.
+func (b *blockRead) end() {
+	if b.done != nil {
+		<-b.done
+		b.done = nil
+	}
+}
+
+// readsBeside is how many dsts are read beside the one whose batches are verified.
+const readsBeside = 2
+
+// fill reads into the dsts and takes the batches that are whole.
+func (w *segmentRead) fill(r *fileReader, j *Job) error {
 	f, err := r.file(&piece{seg: w.g.id})
 	if err != nil {
-		return false, err
+		return err
 	}
-	if err := readFull(f, dst.Bytes()[:n], from); err != nil {
-		return false, fmt.Errorf("reading [%d, %d): %w", from, from+n, err)
+	reads := make([]blockRead, len(w.dsts))
+	begun := 0 // reads whose place is known
+	// The memory is given back when the Job is done, so nothing may be reading then.
+	defer func() {
+		for i := range reads[:begun] {
+			reads[i].end()
+		}
+	}()
+	end := w.readEnd()
+	var carry []byte // the beginning of a batch, from the dst before
+	for i := range reads {
+		if begun == i {
+			reads[i].at = alignDown(w.at + int64(w.used))
+			begun = i + 1
+			reads[i].begin(w.l.set.store, f, w.dsts[i], end)
+		}
+		for w.headroom > 0 && begun < min(i+1+readsBeside, len(reads)) && reads[begun-1].next() < end {
+			reads[begun].at, reads[begun].headroom = reads[begun-1].next(), w.headroom
+			reads[begun].begin(w.l.set.store, f, w.dsts[begun], end)
+			begun++
+		}
+		b := &reads[i]
+		if err := b.wait(f); err != nil {
+			return fmt.Errorf("reading [%d, %d): %w", b.at, b.next(), err)
+		}
+		begin := b.headroom - int64(len(carry))
+		if b.headroom == 0 {
+			begin = w.at + int64(w.used) - b.at
+		}
+		p := b.dst.Bytes()[begin : b.headroom+min(b.n, w.g.bytes-b.at)]
+		copy(p, carry)
+		before := w.used
+		more, err := w.cut(j, p)
+		taken := w.used - before
+		if taken > 0 {
+			w.parts = append(w.parts, b.dst.Slice(int(begin), int(begin)+taken))
+		}
+		if err != nil || !more || w.at+int64(w.used) >= w.g.bytes || b.next() >= end {
+			return err
+		}
+		carry = p[taken:]
+		if w.headroom == 0 {
+			carry = nil
+		}
+		if int64(len(carry)) > w.headroom || w.headroom == 0 && taken == 0 {
+			return nil // the reader goes on from here
+		}
 	}
-	before := w.used
-	more, err = w.cut(j, dst.Bytes()[skip:min(n, w.g.bytes-from)])
-	if taken := w.used - before; taken > 0 {
-		w.parts = append(w.parts, dst.Slice(int(skip), int(skip)+taken))
+	return nil
+}
+
+// readEnd is where the last block ends that is worth reading.
+func (w *segmentRead) readEnd() int64 {
+	most := max(int64(w.maxBytes), w.batch)
+	if w.batch > 0 {
+		most = most / w.batch * w.batch // of batches of one size as many as fit
 	}
-	return more && w.used > before && w.at+int64(w.used) < w.g.bytes, err
+	return min(alignUp(w.g.bytes), alignUp(w.at+most))
 }
 
 func (w *segmentRead) lookUp(s *Store) (err error) {

@@ -14,11 +14,11 @@ import (
 // grows while the reader has to wait for the disk.
 const (
 	aheadBytesMin   = 1 << 20
-	aheadBytesMax   = 4 << 20
+	aheadBytesMax   = 8 << 20
 	aheadBytesLeast = 64 << 10 // fewer are not worth a job
 	// aheadJobBytes is what one job reads at most: the next one runs while its
 	// bytes are taken.
-	aheadJobBytes = 2 << 20
+	aheadJobBytes = 4 << 20
 	// aheadArenaShare is the part of the payload memory that all of it may take.
 	aheadArenaShare = 8
 	// aheadsMax bounds the readers that are read ahead for.
