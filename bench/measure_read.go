@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"millrace/bench/peers"
+	"millrace/core/hugepage"
 )
 
 // The data of measurement d.
@@ -29,8 +31,8 @@ var consumers = &measurement{
 	letter: "d",
 	title:  "One consumer on one connection, 64 KiB batches of one partition",
 	how: fmt.Sprintf("One Fetch of %d MiB at a time, as Kafka's consumer asks by default. Tail: the newest %d MiB, again and again; they are in the broker's memory. "+
-		"Cold: %d MiB from the start, once, after the broker was stopped and started: its files bypass the page cache, so nothing is in memory. "+
-		"The bare disk reads the same segment file with O_DIRECT, one request at a time; of the block sizes 256 KiB, 1 MiB and 4 MiB the best counts. The host may cache for both.",
+		"Cold: %d MiB from the start, once, after the broker was stopped and started: its files bypass the page cache, so nothing is in memory; it has written to segments what only its journal held. "+
+		"The bare disk reads the same segment file with O_DIRECT, one request at a time; of the block sizes 256 KiB, 1 MiB and 4 MiB the best counts, into ordinary memory as dd and fio do it; for orientation, the same into huge pages, which the broker uses. The host may cache for both.",
 		fetchBytes>>20, tailBytes>>20, coldBytes>>20),
 	rows: []row{
 		{name: "tail", label: "tail consumer", unit: "MB/s"},
@@ -44,6 +46,7 @@ var consumers = &measurement{
 		{name: "cold_load_cores", label: "cold, consumer CPU", unit: "cores", digits: 2},
 		{name: "cold_disk", label: "cold, read from the disk / consumed", unit: "x", digits: 2},
 		{name: "bare", label: "bare sequential read", unit: "MB/s"},
+		{name: "bare_huge", label: "bare sequential read into huge pages", unit: "MB/s"},
 	},
 	targets: []target{{"tail", 500, true}, {"cold_ratio", 0.7, true}},
 	ownOnly: true, // finds the segment and the metrics
@@ -74,7 +77,7 @@ func measureConsumers(ctx context.Context, b *bench, repeat int) (figures, error
 		err = inTurn(repeat, func() error {
 			return b.measureCold(ctx, broker, topic, end, f)
 		}, func() (err error) {
-			f["bare"], err = bareRead(ctx, broker.DataDir())
+			f["bare"], f["bare_huge"], err = bareRead(ctx, broker.DataDir())
 			return err
 		})
 		f["cold_ratio"] = f["cold"] / f["bare"]
@@ -96,7 +99,10 @@ func writeTopic(ctx context.Context, broker peers.Broker, bytes int64, batch int
 	return topic, end, err
 }
 
-const diskReadMetric = "millrace_disk_read_bytes_total"
+const (
+	diskReadMetric    = "millrace_disk_read_bytes_total"
+	diskWrittenMetric = "millrace_disk_written_bytes_total"
+)
 
 func (b *bench) measureTail(ctx context.Context, broker peers.Broker, f figures) error {
 	topic, end, err := writeTopic(ctx, broker, b.scaled(tailBytes), bandwidthBatch)
@@ -134,6 +140,9 @@ func (b *bench) measureCold(ctx context.Context, broker peers.Broker, topic stri
 	if n != end {
 		return fmt.Errorf("the topic ends at %d after the restart, %d before", n, end)
 	}
+	if err := quietDisk(ctx, broker); err != nil {
+		return err
+	}
 	before, err := scrape(ctx, broker)
 	if err != nil {
 		return err
@@ -154,21 +163,59 @@ func (b *bench) measureCold(ctx context.Context, broker peers.Broker, topic stri
 	return broker.Kill()
 }
 
+// quietDisk waits until the broker has written to segments what only its journal
+// held: the start's work, not the consumer's.
+func quietDisk(ctx context.Context, broker peers.Broker) error {
+	const quiet, patience = 500 * time.Millisecond, 20 * time.Second
+	begin := time.Now()
+	before, err := scrape(ctx, broker)
+	for err == nil {
+		select {
+		case <-time.After(quiet):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		after, serr := scrape(ctx, broker)
+		if serr != nil {
+			return serr
+		}
+		written, gerr := grown(before, after, diskWrittenMetric)
+		if gerr == nil && written < 1<<20 {
+			return nil
+		}
+		if time.Since(begin) > patience {
+			return fmt.Errorf("the broker still writes %v after its start", patience)
+		}
+		before, err = after, gerr
+	}
+	return err
+}
+
 // bareRead reads the largest segment below dir with every block size and returns
-// the best bandwidth in MB/s.
-func bareRead(ctx context.Context, dir string) (best float64, err error) {
+// the best bandwidth in MB/s: with ordinary memory, as dd and fio have it, and with
+// huge pages, as the broker has.
+func bareRead(ctx context.Context, dir string) (best, onHugePages float64, err error) {
 	path, err := largestSegment(dir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	huge, err := hugepage.Map(slices.Max(bareReadSizes))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, hugepage.Unmap(huge)) }()
 	for _, size := range bareReadSizes {
-		mbps, err := bareReadWith(ctx, path, size)
+		plain, err := bareReadWith(ctx, path, aligned(size))
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		best = max(best, mbps)
+		fast, err := bareReadWith(ctx, path, huge[:size])
+		if err != nil {
+			return 0, 0, err
+		}
+		best, onHugePages = max(best, plain), max(onHugePages, fast)
 	}
-	return best, nil
+	return best, onHugePages, nil
 }
 
 func largestSegment(dir string) (path string, err error) {
@@ -189,13 +236,12 @@ func largestSegment(dir string) (path string, err error) {
 	return path, err
 }
 
-func bareReadWith(ctx context.Context, path string, size int) (mbps float64, err error) {
+func bareReadWith(ctx context.Context, path string, buf []byte) (mbps float64, err error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	buf := aligned(size)
 	begin, at := time.Now(), int64(0)
 	for ctx.Err() == nil {
 		n, err := file.ReadAt(buf, at)
