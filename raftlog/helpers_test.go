@@ -18,13 +18,15 @@ type testStore struct {
 	set *LogSet
 	mem *arena.Arena
 	now core.Tick
+	// readBytes is what readAll asks for at a time.
+	readBytes int
 	// jobErr gets the error of a Job that maintain ran.
 	jobErr func(error)
 }
 
 func openStore(t testing.TB, fs FS, opts Options) *testStore {
 	t.Helper()
-	ts := &testStore{t: t, fs: fs, mem: arena.NewHeap(256 << 20), now: core.Second}
+	ts := &testStore{t: t, fs: fs, mem: arena.NewHeap(256 << 20), now: core.Second, readBytes: 256 << 10}
 	ts.jobErr = func(err error) { t.Errorf("job: %v", err) }
 	if opts.Logf == nil {
 		opts.Logf = func(f string, a ...any) { t.Logf(f, a...) }
@@ -151,7 +153,7 @@ func (ts *testStore) readAll(l *Log) (bases []core.Offset, jobs int) {
 	ts.t.Helper()
 	at := l.LogStart()
 	for at < l.NextOffset() {
-		r, j, err := l.Read(ts.mem, at, l.NextOffset(), 256<<10, true)
+		r, j, err := l.Read(ts.mem, at, l.NextOffset(), ts.readBytes, true)
 		if err != nil {
 			ts.t.Fatalf("read at %d: %v", at, err)
 		}

@@ -234,3 +234,22 @@ func TestTrimGivesBackWhatNobodyNeeds(t *testing.T) {
 	}
 	use(2)
 }
+
+// TestOddLimitIsKept: memory comes two chunks at a time, the limit need not be even.
+func TestOddLimitIsKept(t *testing.T) {
+	a := New(3 * ChunkBytes)
+	var bufs []Buf
+	for range 3 {
+		bufs = append(bufs, mustAlloc(t, a, ChunkBytes))
+	}
+	if mapped, live := a.Stats(); mapped != 3*ChunkBytes || live != 3*ChunkBytes {
+		t.Errorf("%d bytes mapped, %d live", mapped, live)
+	}
+	if _, err := a.Alloc(ChunkBytes); !errors.Is(err, ErrFull) {
+		t.Errorf("a chunk beyond the limit: %v", err)
+	}
+	for _, b := range bufs {
+		b.Bytes()[ChunkBytes-1] = 1
+		b.Release()
+	}
+}

@@ -1,0 +1,65 @@
+package raftlog
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"millrace/core/arena"
+)
+
+// TestSegmentsReadBesideAndOneAfterTheOther reads logs of batches of many sizes in
+// pieces of many sizes: as a scheduler does it, one read after the other, and beside
+// a running journal, where several are under way.
+func TestSegmentsReadBesideAndOneAfterTheOther(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	sizes := map[string]func() int{
+		"small":  func() int { return 100 + rng.IntN(900) },
+		"equal":  func() int { return 65077 },
+		"mixed":  func() int { return 1 << (7 + rng.IntN(14)) },
+		"large":  func() int { return 300<<10 + rng.IntN(700<<10) },
+		"beyond": func() int { return arena.ChunkBytes + rng.IntN(2*arena.ChunkBytes) },
+	}
+	for name, size := range sizes {
+		for _, readBytes := range []int{1, 64 << 10, 1 << 20, ReadJobBytesMax} {
+			t.Run(fmt.Sprintf("%s/%d", name, readBytes), func(t *testing.T) {
+				ts := openStore(t, testFS(t, "directory"), Options{JournalFileBytes: 16 << 20})
+				ts.readBytes = readBytes
+				l, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1, SegmentBytes: 9 << 20})
+				if err != nil {
+					t.Fatal(err)
+				}
+				batches := 0
+				for written := 0; written < 10<<20 && batches < 2000; batches++ {
+					n := size()
+					ts.batch(l, 1, 1+batches%3, n)
+					written += n
+				}
+				commitAll(l)
+				ts.commit()
+				ts.maintain()
+				for ts.set.cache.bytes > 0 && ts.set.Evict(1<<30) {
+				}
+				for _, beside := range []bool{false, true} {
+					if beside {
+						go ts.s.Journal().Run(context.Background(), func([]*Turn) {})
+						for !ts.s.Journal().running.Load() {
+							runtime.Gosched()
+						}
+					}
+					_, live := ts.mem.Stats()
+					bases, jobs := ts.readAll(l)
+					if len(bases) != batches || jobs == 0 {
+						t.Errorf("beside %t: %d of %d batches in %d jobs", beside, len(bases), batches, jobs)
+					}
+					if _, after := ts.mem.Stats(); after > live+arena.ChunkBytes {
+						t.Errorf("beside %t: %d bytes of memory are still in use, %d before", beside, after, live)
+					}
+				}
+				ts.close()
+			})
+		}
+	}
+}
