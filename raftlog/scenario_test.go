@@ -45,7 +45,7 @@ func TestScenarios(t *testing.T) {
 func (s *scenario) printf(f string, a ...any) { fmt.Fprintf(&s.out, f+"\n", a...) }
 
 func (s *scenario) open() {
-	ts := &testStore{t: s.t, fs: s.fs, mem: arena.NewHeap(64 << 20), now: core.Second}
+	ts := &testStore{t: s.t, fs: s.fs, readBytes: 256 << 10, mem: arena.NewHeap(64 << 20), now: core.Second}
 	st, rec, err := Open(s.fs, s.opts, func(core.PartitionID) core.ShardID { return 0 })
 	if err != nil {
 		s.printf("error: %v", err)
