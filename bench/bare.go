@@ -56,6 +56,18 @@ func aligned(n int) []byte {
 	return b
 }
 
+// hugePages returns n bytes that sit on huge pages, where the system has any.
+func hugePages(n int) (b []byte, free func() error, err error) {
+	const page = 2 << 20
+	mapped, err := unix.Mmap(-1, 0, n+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, err
+	}
+	skip := int(-uintptr(unsafe.Pointer(&mapped[0])) & (page - 1))
+	b = mapped[skip : skip+n : skip+n]
+	return b, func() error { return unix.Munmap(mapped) }, unix.Madvise(b, unix.MADV_HUGEPAGE)
+}
+
 func (d *bare) close() error { return errors.Join(d.f.Close(), os.Remove(d.f.Name())) }
 
 // append writes b behind the last write, from the start again at the end, and

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/bench/peers"
-	"millrace/core/hugepage"
 )
 
 // The data of measurement d.
@@ -199,11 +198,11 @@ func bareRead(ctx context.Context, dir string) (best, onHugePages float64, err e
 	if err != nil {
 		return 0, 0, err
 	}
-	huge, err := hugepage.Map(slices.Max(bareReadSizes))
+	huge, free, err := hugePages(slices.Max(bareReadSizes))
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, hugepage.Unmap(huge)) }()
+	defer func() { err = errors.Join(err, free()) }()
 	for _, size := range bareReadSizes {
 		plain, err := bareReadWith(ctx, path, aligned(size))
 		if err != nil {
