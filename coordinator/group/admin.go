@@ -38,12 +38,18 @@ func (m *Machine) view(id string) *liveGroup {
 // describeGroups answers DescribeGroups for the groups of this partition.
 func (m *Machine) describeGroups(cmd *core.Command, req *kmsg.DescribeGroupsRequest) {
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+	bytes := 0
 	for _, id := range req.Groups {
 		out := kmsg.NewDescribeGroupsResponseGroup()
 		out.Group = id
-		if m.exists(id) {
+		switch {
+		case m.exists(id) && bytes+m.view(id).bytes > answerBytesMax:
+			m.refused++
+			out.ErrorCode = kerr.UnknownServerError.Code
+		case m.exists(id):
+			bytes += m.view(id).bytes
 			m.view(id).describe(&out)
-		} else {
+		default:
 			out.State = "Dead"
 			if req.Version >= 6 {
 				text := "Group " + id + " not found."

@@ -190,6 +190,65 @@ func TestMemoryIsEstimatedWell(t *testing.T) {
 	}
 }
 
+// TestAnswersAreBounded asks for the same again and again.
+func TestAnswersAreBounded(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.MetadataBytesMax, cfg.InitialRebalanceDelayMs = 30_000, 0
+	h := newHarness(t, cfg)
+	h.topic("t", 1)
+	h.send("commit", commitTo("g", 0, strings.Repeat("m", 30_000)), core.ClientInfo{})
+	fetch := func(version int16, times int) *kmsg.OffsetFetchResponse {
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.Version, req.Group = version, "g"
+		parts := make([]int32, times)
+		req.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: parts}}
+		req.Groups = []kmsg.OffsetFetchRequestGroup{
+			{Group: "g", Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: parts}}},
+			{Group: "g", Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: []int32{0}}}},
+		}
+		return h.send("fetch", req, core.ClientInfo{}).Reply.(*kmsg.OffsetFetchResponse)
+	}
+	const fits = answerBytesMax / 30_100
+	for _, version := range []int16{7, 8} {
+		few, many := fetch(version, fits-1), fetch(version, 2*fits)
+		if version < 8 {
+			few.Groups = append(few.Groups, kmsg.OffsetFetchResponseGroup{ErrorCode: few.ErrorCode})
+			many.Groups = append(many.Groups, kmsg.OffsetFetchResponseGroup{ErrorCode: many.ErrorCode})
+			if len(few.Topics) != 1 || len(few.Topics[0].Partitions) != fits-1 || len(many.Topics) != 0 {
+				t.Errorf("version %d: the offsets are not told, or too many are", version)
+			}
+		}
+		for _, g := range few.Groups {
+			if g.ErrorCode != 0 {
+				t.Errorf("version %d: what has room gets code %d", version, g.ErrorCode)
+			}
+		}
+		for _, g := range many.Groups {
+			if g.ErrorCode != kerr.UnknownServerError.Code || len(g.Topics) > 0 {
+				t.Errorf("version %d: too much gets code %d", version, g.ErrorCode)
+			}
+		}
+	}
+	for range 7 {
+		h.send("join", joinOf("big", 1, make([]byte, 1<<20)), core.ClientInfo{ClientID: "c"})
+	}
+	describe := kmsg.NewPtrDescribeGroupsRequest()
+	describe.Version = 5
+	for range 10 {
+		describe.Groups = append(describe.Groups, "big")
+	}
+	bytes, refused := 0, 0
+	for _, g := range h.send("describe", describe, core.ClientInfo{}).Reply.(*kmsg.DescribeGroupsResponse).Groups {
+		if g.ErrorCode == kerr.UnknownServerError.Code {
+			refused++
+		}
+		bytes += len(g.Members) << 20
+	}
+	if refused != 6 || bytes != 28<<20 {
+		t.Errorf("%d groups are refused, %d bytes told", refused, bytes)
+	}
+}
+
 func TestTooManyTopicsOfAGroupAreNotKept(t *testing.T) {
 	total := 0
 	g := newLiveGroup("g", &total)

@@ -212,9 +212,10 @@ func (s *savedGroup) sortedOffsets() []topicPartition {
 // has nothing to wait for: there are no transactional commits.
 func (m *Machine) offsetFetch(cmd *core.Command, req *kmsg.OffsetFetchRequest) {
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	bytes := 0
 	if req.Version >= 8 {
 		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, m.fetchGroup(&req.Groups[i], req.Version))
+			resp.Groups = append(resp.Groups, m.fetchGroup(&req.Groups[i], req.Version, &bytes))
 		}
 		m.reply(cmd, resp)
 		return
@@ -229,7 +230,9 @@ func (m *Machine) offsetFetch(cmd *core.Command, req *kmsg.OffsetFetchRequest) {
 		gt.Topic, gt.Partitions = t.Topic, t.Partitions
 		g.Topics = append(g.Topics, gt)
 	}
-	for _, t := range m.fetchGroup(&g, req.Version).Topics {
+	all := m.fetchGroup(&g, req.Version, &bytes)
+	resp.ErrorCode = all.ErrorCode
+	for _, t := range all.Topics {
 		out := kmsg.NewOffsetFetchResponseTopic()
 		out.Topic = t.Topic
 		for _, p := range t.Partitions {
@@ -242,13 +245,36 @@ func (m *Machine) offsetFetch(cmd *core.Command, req *kmsg.OffsetFetchRequest) {
 	m.reply(cmd, resp)
 }
 
-func (m *Machine) fetchGroup(g *kmsg.OffsetFetchRequestGroup, version int16) kmsg.OffsetFetchResponseGroup {
+// answerBytesMax bounds what one coordinator tells in answer to one request; a group
+// beyond it is answered with UNKNOWN_SERVER_ERROR. What a group has may be told once
+// for each byte of a request.
+const answerBytesMax = 32 << 20
+
+// fetchGroup adds what it tells to bytes.
+func (m *Machine) fetchGroup(g *kmsg.OffsetFetchRequestGroup, version int16, bytes *int) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = g.Group
+	if *bytes <= answerBytesMax {
+		out.Topics = m.fetchTopics(g, version)
+	}
+	for i := range out.Topics {
+		for _, p := range out.Topics[i].Partitions {
+			*bytes += offsetAnswerBytes + len(*p.Metadata)
+		}
+	}
+	if *bytes > answerBytesMax {
+		m.refused++
+		out.Topics, out.ErrorCode = nil, kerr.UnknownServerError.Code
+	}
+	return out
+}
+
+const offsetAnswerBytes = 20 // of an answer for a partition, without its text
+
+func (m *Machine) fetchTopics(g *kmsg.OffsetFetchRequestGroup, version int16) (out []kmsg.OffsetFetchResponseGroupTopic) {
 	im := m.image()
 	if g.Topics == nil {
-		out.Topics = m.fetchAll(im, g.Group, version)
-		return out
+		return m.fetchAll(im, g.Group, version)
 	}
 	for _, t := range g.Topics {
 		ot := kmsg.NewOffsetFetchResponseGroupTopic()
@@ -268,7 +294,7 @@ func (m *Machine) fetchGroup(g *kmsg.OffsetFetchRequestGroup, version int16) kms
 			}
 			ot.Partitions = append(ot.Partitions, fetched(p, c, code))
 		}
-		out.Topics = append(out.Topics, ot)
+		out = append(out, ot)
 	}
 	return out
 }

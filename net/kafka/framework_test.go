@@ -165,6 +165,31 @@ func TestRequestsThatCannotBeServedCloseTheConnection(t *testing.T) {
 	}
 }
 
+func TestTooManyElementsCloseTheConnection(t *testing.T) {
+	groups := kmsg.NewPtrDescribeGroupsRequest()
+	groups.Groups = make([]string, elementsMax+1)
+	offsets := kmsg.NewPtrOffsetFetchRequest()
+	nested := kmsg.NewOffsetFetchRequestGroup()
+	nested.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Partitions: make([]int32, elementsMax/2)}, {Partitions: make([]int32, elementsMax/2)}}
+	offsets.Groups = append(offsets.Groups, nested)
+	for _, c := range []struct {
+		req     kmsg.Request
+		version int16
+	}{{groups, 5}, {offsets, 8}} {
+		f := newFixture(t)
+		f.serve(frameBytes(c.req, c.version))
+		f.loop.run()
+		if !strings.Contains(f.conn.closed, "elements") {
+			t.Errorf("%T: closed with %q", c.req, f.conn.closed)
+		}
+	}
+	groups.Groups = make([]string, elementsMax)
+	f := newFixture(t)
+	if n := len(f.ask(groups, 5).(*kmsg.DescribeGroupsResponse).Groups); n != mentionsMax {
+		t.Errorf("%d are answered", n)
+	}
+}
+
 // TestNegativeLengthsAreNull holds the header and Produce to what Kafka's reader
 // does with lengths below -1 where null is allowed.
 func TestNegativeLengthsAreNull(t *testing.T) {

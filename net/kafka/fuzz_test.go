@@ -22,7 +22,7 @@ import (
 // payload memory may be left. What is answered is what kmsg can read, and the
 // answer can be read in the version asked; what is refused breaks a rule.
 //
-//fuzz:parses header.go request.go:Serve,refuse,refuseVersion codec.go:fail,take,int16,int32,length,array,decoder.string,mustString,bytes,tags nulls.go text.go:checkTexts produce.go:serveProduce,decode,check fetchsession.go:wantsOf,newWant metadata.go:selectTopics,topicsToCreate
+//fuzz:parses header.go request.go:Serve,refuse,refuseVersion codec.go:fail,take,int16,int32,length,array,decoder.string,mustString,bytes,tags nulls.go text.go:checkElements,elements,checkTexts produce.go:serveProduce,decode,check fetchsession.go:wantsOf,newWant metadata.go:selectTopics,topicsToCreate
 func FuzzRequests(f *testing.F) {
 	for _, a := range apis() {
 		for v := a.min; v <= a.max; v++ {
@@ -121,6 +121,8 @@ func readFrame(b []byte) (req kmsg.Request, fault string) {
 		return nil, "is too old a Produce"
 	case produces && p.Acks == 0:
 		return req, "may have failed"
+	case checkElements(req, len(rest)) != nil:
+		return nil, "has too many elements"
 	case checkTexts(req, len(rest)) != nil:
 		return nil, "has a long string"
 	case !bytes.HasPrefix(rest, again):

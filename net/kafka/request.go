@@ -69,6 +69,10 @@ func (w *Worker) Serve(c Conn, f Frame) {
 			w.refuse(c, f, fmt.Sprintf("%s version %d: %v", a.key.Name(), h.version, err))
 			return
 		}
+		if err := checkElements(r.Body, len(rest)); err != nil {
+			w.refuse(c, f, fmt.Sprintf("%s version %d: %v", a.key.Name(), h.version, err))
+			return
+		}
 		if err := checkTexts(r.Body, len(rest)); err != nil {
 			w.refuse(c, f, fmt.Sprintf("%s version %d: %v", a.key.Name(), h.version, err))
 			return

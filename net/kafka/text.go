@@ -25,6 +25,40 @@ func checkTexts(body any, payloadBytes int) error {
 	})
 }
 
+// elementsMax bounds the elements of all arrays of a request: a byte each is enough
+// to send them, and each is answered with a hundred.
+const elementsMax = 500_000
+
+// checkElements refuses a request with more. One of fewer bytes has none.
+func checkElements(body any, payloadBytes int) error {
+	if payloadBytes <= elementsMax {
+		return nil
+	}
+	if n := elements(reflect.ValueOf(body).Elem()); n > elementsMax {
+		return fmt.Errorf("arrays of more than %d elements", elementsMax)
+	}
+	return nil
+}
+
+// elements counts, and stops beyond elementsMax. Bytes are none.
+func elements(v reflect.Value) (n int) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n += elements(v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return 0
+		}
+		n = v.Len()
+		for i := 0; i < v.Len() && n <= elementsMax && v.Type().Elem().Kind() == reflect.Struct; i++ {
+			n += elements(v.Index(i))
+		}
+	}
+	return n
+}
+
 // quotedGrowth is how much longer a text can be than the request that it quotes: %q
 // makes four bytes of one that cannot be printed, and the rest of a text is less than
 // twice of that.

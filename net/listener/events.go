@@ -54,6 +54,12 @@ func (e *events) OnTraffic(c gnet.Conn) gnet.Action {
 	defer e.srv.guard()
 	p, ok := c.Context().(*plain)
 	if !ok {
+		if _, err := c.Discard(-1); err == nil {
+			if l := e.srv.byEventLoop[c.EventLoop()]; l != nil {
+				l.enter()
+				l.answerBell()
+			}
+		}
 		return gnet.None
 	}
 	l := p.s.loop
@@ -94,7 +100,7 @@ func (srv *Server) enrolLoops() error {
 		}
 		select {
 		case c := <-bell.loop:
-			l.el = c.EventLoop()
+			l.el, l.bell = c.EventLoop(), far
 			if l.poller, err = newPoller(c); err != nil {
 				return err
 			}

@@ -65,7 +65,7 @@ type testHandler struct {
 	mu     sync.Mutex
 	held   []func() // opProduce requests that wait, each to be called on the loop
 	served int
-	order  []uint64 // connections of the opHeap requests, as they were served
+	order  []uint64 // connections of the opHeap and opBig requests, as they were served
 }
 
 func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
@@ -85,6 +85,9 @@ func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
 		})
 		h.mu.Unlock()
 	case opBig:
+		h.mu.Lock()
+		h.order = append(h.order, c.Info().ID)
+		h.mu.Unlock()
 		n := int(binary.BigEndian.Uint32(payload))
 		c.Expect(f.Place, n)
 		buf, err := h.loop.Arena().Alloc(n)

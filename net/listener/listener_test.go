@@ -276,7 +276,14 @@ func TestOnlyProduceMayBeLarge(t *testing.T) {
 	c.send(request(opEcho, 1, make([]byte, otherBytesMax))[:100])
 	c.wantClosed()
 	c = ts.dial()
-	c.send(request(opProduce, 1, make([]byte, otherBytesMax)))
+	c.send(request(opBig, 1, make([]byte, stateBytesMax))[:100]) // Fetch
+	c.wantClosed()
+	c = ts.dial()
+	c.send(append(request(opBig, 1, append(u32(10), make([]byte, otherBytesMax)...)), request(opBig, 2, u32(0))...))
+	c.want(1, bytes.Repeat([]byte{1}, 10))
+	c.want(2, nil)
+	c = ts.dial()
+	c.send(request(opProduce, 1, make([]byte, stateBytesMax)))
 	eventually(t, "the produce request", func() bool { _, held := ts.handlers[0].counts(); return held == 1 })
 	ts.handlers[0].letGo()
 	c.want(1, []byte("0"))
@@ -422,6 +429,7 @@ func TestConnectionsWithManyRequestsTakeTurns(t *testing.T) {
 					all = append(all, ts.dial())
 				}
 			}
+			eventually(t, "the connections", func() bool { return ts.loops[0].stats.connections.Load() == clients })
 			// The loop stands still until all have sent everything.
 			held, free := make(chan struct{}), make(chan struct{})
 			ts.loops[0].Post(func() { close(held); <-free })
@@ -456,6 +464,52 @@ func TestConnectionsWithManyRequestsTakeTurns(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestDataDoesNotWaitForTurns(t *testing.T) {
+	ts := start(t, nil)
+	const heavy, each = 20, 10
+	held, free := make(chan struct{}), make(chan struct{})
+	var others []*client
+	for range heavy {
+		others = append(others, ts.dial())
+	}
+	c := ts.dial()
+	l := ts.loops[0]
+	eventually(t, "the connections", func() bool { return l.stats.connections.Load() == heavy+1 })
+	l.Post(func() { close(held); <-free })
+	<-held
+	for _, o := range others {
+		var b []byte
+		for i := range each {
+			b = append(b, request(opHeap, uint32(i), u32(turnBytesMax))...)
+		}
+		o.send(b)
+	}
+	c.send(request(opBig, 1, u32(10)))
+	time.Sleep(20 * time.Millisecond)
+	close(free)
+	c.want(1, bytes.Repeat([]byte{1}, 10))
+	for _, o := range others {
+		for i := range each {
+			o.want(uint32(i), make([]byte, turnBytesMax))
+		}
+	}
+	h := ts.handlers[0]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, count := 0, map[uint64]int{}
+	for _, id := range h.order {
+		count[id]++
+	}
+	for i, id := range h.order {
+		if count[id] == 1 {
+			at = i
+		}
+	}
+	if at > 3 {
+		t.Errorf("the request of the data path was served as number %d of %d", at, len(h.order))
 	}
 }
 

@@ -2,6 +2,7 @@ package listener
 
 import (
 	"context"
+	"net"
 	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
@@ -57,6 +58,7 @@ type Loop struct {
 	// Set before the loop serves connections.
 	el     gnet.EventLoop
 	poller poller
+	bell   net.Conn // what is written to it is an event of this loop's poller
 
 	// Owned by the loop.
 	now        core.Tick
@@ -69,6 +71,8 @@ type Loop struct {
 	spill      []byte     // read ahead of the connection that is being read
 	arriving   int64      // payload memory of frames that have not wholly come
 	replies    replyBytes // in the heap, not taken by clients yet
+	rung       bool       // the doorbell has not been answered yet
+	turnBytes  int        // served since the sockets were looked at; see turnBytesMax
 	unsent     []*session // have replies to flush at the end of the turn
 	closing    []*session // are to be closed at the end of the turn
 	waiting    waitList   // want a ticket to read their next request

@@ -3,6 +3,7 @@ package listener
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"millrace/core"
 	"millrace/core/arena"
@@ -39,7 +40,7 @@ const (
 	pauseArena                // no payload memory
 	pauseBusy                 // another shard's inbox is full
 	pauseStop                 // the broker is stopping
-	pauseTurn                 // it had its share of this turn
+	pauseTurn                 // others have been served enough in this round
 	pauseReasons
 )
 
@@ -90,7 +91,6 @@ type session struct {
 	recheck    bool // in loop.waiting.recheck
 	closed     bool
 	closing    bool
-	pumped     int // heap bytes of requests and replies since pump began
 	lastActive core.Tick
 }
 
@@ -107,7 +107,6 @@ func (s *session) Info() *kafka.ConnInfo { return &s.info }
 // pump reads frames from src and serves them, until src is empty or the
 // connection may not go on.
 func (s *session) pump(src source) {
-	s.pumped = 0
 	for s.paused == notPaused && !s.closing {
 		if s.preludeHave < preludeBytes {
 			if !s.readPrelude(src) {
@@ -124,16 +123,25 @@ func (s *session) pump(src source) {
 			return
 		}
 		s.serve()
-		if s.pumped >= turnBytesMax && s.paused == notPaused && !s.closing {
-			s.pause(pauseTurn)
-		}
 	}
 }
 
-// turnBytesMax bounds what a connection may ask in one go, in heap bytes of requests
-// and of their answers, which is about the time that they take: then it is the turn
-// of the others. Records are not in the heap, and are not counted.
+// turnBytesMax bounds what a loop serves between two looks at its sockets and its
+// inbox, in heap bytes of requests and of their answers, which is about the time that
+// they take. Beyond it requests wait for their turn, in order, but for those of the
+// data path, which are cheap in this respect: readers of all metadata must not keep
+// producers and consumers waiting.
 const turnBytesMax = 64 << 10
+
+// waitsForTurn says whether the frame whose prelude was read is to wait.
+func (s *session) waitsForTurn() bool {
+	const produce, fetch, heartbeat = 0, 1, 12
+	switch binary.BigEndian.Uint16(s.prelude[4:]) {
+	case produce, fetch, heartbeat:
+		return false
+	}
+	return s.loop.turnBytes >= turnBytesMax
+}
 
 // readPrelude reads the length, checks it, and reads the API key and version.
 func (s *session) readPrelude(src source) bool {
@@ -157,17 +165,32 @@ func (s *session) readPrelude(src source) bool {
 			s.size = int(size)
 		}
 	}
-	const produce = 0
-	if key := binary.BigEndian.Uint16(s.prelude[4:]); key != produce && s.size > otherBytesMax {
-		s.Close(fmt.Sprintf("a request of %d bytes with API key %d: only Produce may have more than %d", s.size, key, otherBytesMax))
+	if key := binary.BigEndian.Uint16(s.prelude[4:]); s.size > bytesMax(key) {
+		s.Close(fmt.Sprintf("a request of %d bytes with API key %d: such may have %d", s.size, key, bytesMax(key)))
 		return false
 	}
 	return true
 }
 
-// otherBytesMax bounds every request but Produce. What they hold grows up to
-// thirtyfold when it is decoded, and keeps a loop for as long as that takes.
-const otherBytesMax = 8 << 20
+// Every request but Produce has a bound of its own. What they hold grows up to
+// thirtyfold when it is decoded, and keeps a loop for as long as that takes: those
+// that may bring bytes of clients, or the state of many partitions, have more.
+const (
+	otherBytesMax = 2 << 20
+	stateBytesMax = 8 << 20
+)
+
+// bytesMax bounds a request by its API key; Produce has the node's bound.
+func bytesMax(key uint16) int {
+	const produce, fetch, offsetCommit, joinGroup, syncGroup = 0, 1, 8, 11, 14
+	switch key {
+	case produce:
+		return math.MaxInt
+	case fetch, offsetCommit, joinGroup, syncGroup:
+		return stateBytesMax
+	}
+	return otherBytesMax
+}
 
 // badLength explains a length prefix that cannot be, with the usual causes.
 func badLength(b []byte, size, limit int32) string {
@@ -187,6 +210,8 @@ func (s *session) admit() pauseReason {
 	switch {
 	case l.srv.stopping.Load():
 		return pauseStop
+	case s.waitsForTurn():
+		return pauseTurn
 	case !s.ownRoom(o.InflightMax):
 		if s.outBytes+s.expectedBytes > o.ConnOutBytesMax {
 			return pauseSlow
@@ -284,7 +309,7 @@ func (s *session) serve() {
 	s.loop.stats.requests.Add(1)
 	s.loop.stats.bytesIn.Add(uint64(s.size) + 4)
 	if s.buf.Len() == 0 {
-		s.pumped += s.size
+		s.loop.turnBytes += s.size
 	}
 	s.dropFrame()
 	s.loop.worker.Serve(s, f)
@@ -306,7 +331,7 @@ func (s *session) pause(reason pauseReason) {
 	switch reason {
 	case pauseTurn:
 		s.loop.waiting.turns = append(s.loop.waiting.turns, s)
-		s.loop.arm()
+		s.loop.turnLater()
 	case pauseBudget, pauseArena, pauseBusy:
 		s.loop.waiting.add(s)
 		s.loop.arm() // the end of a turn is where this loop says that it starves
@@ -346,7 +371,7 @@ func (s *session) Reply(place uint64, r kafka.Reply) {
 	sl.filled, sl.reply = true, r
 	s.giveBack(sl)
 	s.outBytes += int64(r.Len())
-	s.pumped += len(r.Head)
+	s.loop.turnBytes += len(r.Head)
 	s.countHead(len(r.Head))
 	for {
 		sl := s.slots.first()

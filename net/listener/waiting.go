@@ -12,8 +12,7 @@ import (
 type waitList struct {
 	queue      []*session // want a ticket, memory or another shard's attention; oldest first
 	recheck    []*session // paused by their own limits, which have room now
-	turns      []*session // had their share of a turn and go on in the next, in this order
-	resumed    []*session // empty; the other array of turns
+	turns      []*session // wait for their turn, in this order
 	retry      bool       // a timer for the queue is set
 	serving    bool       // the head of the queue may take a ticket
 	watch      bool       // a timer for slow requests is set
@@ -166,18 +165,45 @@ func (l *Loop) serveWaiting() {
 	l.starving.Store(len(l.waiting.queue) > 0)
 }
 
-// nextTurns lets those go on that had their share of the last turn. The sockets are
-// looked at before those that have it again go on.
+// nextTurns lets those go on that wait for their turn, as many as there is room for
+// before the sockets are looked at again.
 func (l *Loop) nextTurns() {
-	turns := l.waiting.turns
-	l.waiting.turns, l.waiting.resumed = l.waiting.resumed, nil
-	for _, s := range turns {
+	l.turnBytes = 0
+	w := &l.waiting
+	n := len(w.turns)
+	for i := 0; i < n && l.turnBytes < turnBytesMax; i++ {
+		s := w.turns[0]
+		w.turns[0] = nil
+		w.turns = w.turns[1:]
 		if !s.closing && s.paused == pauseTurn {
 			s.unpause()
 		}
 	}
-	clear(turns)
-	l.waiting.resumed = turns[:0]
+	if len(w.turns) == 0 {
+		w.turns = nil
+	} else {
+		l.turnLater()
+	}
+}
+
+// turnLater has the next turns begin once the sockets have been looked at: the loop
+// rings its own doorbell. What it queues for itself gnet runs before that, up to 256
+// times.
+func (l *Loop) turnLater() {
+	if l.rung {
+		return
+	}
+	l.rung = true
+	if _, err := l.bell.Write([]byte{0}); err != nil {
+		l.rung = false
+		l.arm()
+	}
+}
+
+// answerBell is called when the poller has found the doorbell among the sockets.
+func (l *Loop) answerBell() {
+	l.rung = false
+	l.arm()
 }
 
 // readWaiting lets the head of the queue try again; false when it must wait on.
@@ -198,6 +224,12 @@ func (l *Loop) readWaiting(s *session) bool {
 	case pauseInflight, pauseSlow, pauseStop:
 		s.queued = false
 		s.paused = reason
+		return true
+	case pauseTurn:
+		s.queued = false
+		s.paused = reason
+		l.waiting.turns = append(l.waiting.turns, s)
+		l.turnLater()
 		return true
 	case pauseArena:
 		l.retryLater()
