@@ -86,6 +86,7 @@ var brokerSettings = []Setting{
 	{Group: grpLimits, Name: "fetch.max.bytes", Type: Int, Unit: "bytes", Default: "57671680", Min: 1024, Max: maxInt, Text: "Largest answer to one fetch."},
 	{Group: grpLimits, Name: "fetch.waiters.max", Type: Int, Default: "100000", Min: 1, Max: maxInt, Text: "Fetches that may wait for records, per shard; more are answered at once."},
 	{Group: grpLimits, Name: "max.incremental.fetch.session.cache.slots", Type: Int, Default: "1000", Min: 0, Max: maxInt, Text: "Fetch sessions kept."},
+	{Group: grpLimits, Name: "fetch.sessions.memory.bytes", Type: Long, Unit: "bytes", Default: mib(64), Min: 1 << 20, Max: anyMax, Text: "Memory of all fetch sessions, about; beyond it idle ones are dropped, and where none is idle clients fetch without a session."},
 	{Group: grpLimits, Name: "producer.id.expiration.ms", Type: Int, Unit: "ms", Default: "86400000", Min: 1, Max: maxInt, Text: "How long the state of an idle idempotent producer is kept."},
 	{Group: grpLimits, Name: "producers.max", Type: Int, Default: "10000", Min: 1, Max: maxInt, Text: "Idempotent producers remembered per partition; the longest idle one is dropped for a new one."},
 	{Group: grpLimits, Name: "max.request.partition.size.limit", Type: Int, Default: "2000", Min: 1, Max: maxInt, Text: "Most partitions in one answer to DescribeTopicPartitions."},

@@ -15,6 +15,10 @@ var table = []Metric{
 	{Name: "millrace_fetch_parked_bytes", Kind: Gauge, Help: "Memory of the fetches that wait for records."},
 	{Name: "millrace_fetch_parked_bytes_limit", Kind: Gauge, Help: "Bound of millrace_fetch_parked_bytes; beyond it fetches do not wait."},
 	{Name: "millrace_fetch_unparked_total", Kind: Counter, Help: "Fetches that were answered at once because too many waited."},
+	{Name: "millrace_fetch_sessions", Kind: Gauge, Help: "Incremental fetch sessions."},
+	{Name: "millrace_fetch_session_bytes", Kind: Gauge, Help: "Memory of fetch sessions, about."},
+	{Name: "millrace_fetch_session_bytes_limit", Kind: Gauge, Help: "Bound of millrace_fetch_session_bytes (fetch.sessions.memory.bytes)."},
+	{Name: "millrace_fetch_sessions_lost_total", Kind: Counter, Help: "Fetch sessions that were not given, or ended, for want of room; their clients fetch without one."},
 
 	{Name: "millrace_connections", Kind: Gauge, Labels: []string{"shard"}, Help: "Open client connections."},
 	{Name: "millrace_connections_opened_total", Kind: Counter, Labels: []string{"shard"}, Help: "Client connections accepted."},

@@ -84,7 +84,7 @@ func newTestbed(t *testing.T) *testbed {
 	cfg := config.Defaults()
 	b.server = NewServer(Options{
 		Node: 1, NumPartitions: 1, DefaultReplicationFactor: 1, OffsetsTopicPartitions: 50, OffsetsTopicReplicationFactor: 1,
-		FetchMaxBytes: 1 << 20, FetchSessionsMax: 10, PartitionsPerDescribeMax: 2000, ProducerIDBlock: 1000,
+		FetchMaxBytes: 1 << 20, FetchSessionsMax: 10, FetchSessionBytesMax: 1 << 20, PartitionsPerDescribeMax: 2000, ProducerIDBlock: 1000,
 		Config:    func() *config.Config { return cfg },
 		DataDir:   "/data",
 		DiskSpace: func() (int64, int64) { return 60, 100 },

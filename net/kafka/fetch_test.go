@@ -429,6 +429,54 @@ func TestFetchSessionErrors(t *testing.T) {
 	}
 }
 
+func TestFetchSessionsAreBoundedInBytes(t *testing.T) {
+	f := newFixture(t)
+	newLogs(f)
+	f.worker.sessions.bytesMax = 2*sessionBytes + 5*sessionWantBytes + 100
+	parts := func(n int) (out []fetchPart) {
+		for i := range n {
+			out = append(out, fetchPart{int32(i), 0})
+		}
+		return out
+	}
+	open := func(n int) int32 {
+		return f.ask(fetchRequest("t", 0, 0, parts(n)...), 12).(*kmsg.FetchResponse).SessionID
+	}
+	a, b := open(2), open(2)
+	if a == 0 || b == 0 {
+		t.Fatal("two sessions have room")
+	}
+	used := f.worker.sessions.bytes.Load()
+	code := func(id, epoch int32, parts ...fetchPart) int16 {
+		return f.ask(fetchRequest("t", id, epoch, parts...), 12).(*kmsg.FetchResponse).ErrorCode
+	}
+	// One partition more has room, two have not: the client is to begin anew.
+	if got := code(a, 1, parts(3)...); got != 0 {
+		t.Errorf("a partition more: code %d", got)
+	}
+	if got := code(b, 1, parts(4)...); got != codeFetchSessionIDNotFound {
+		t.Errorf("too many partitions: code %d", got)
+	}
+	if got := f.worker.sessions.bytes.Load(); got >= used {
+		t.Errorf("%d bytes after the end of a session, %d before", got, used)
+	}
+	if open(4) != 0 {
+		t.Error("a session was given beyond the bound")
+	}
+	f.loop.now += sessionIdleMin
+	if open(4) == 0 {
+		t.Error("an idle session was not given up")
+	}
+	stats := f.worker.server.FetchSessions()
+	if stats.Sessions != 1 || stats.Bytes == 0 || stats.Lost < 3 {
+		t.Errorf("counted: %+v", stats)
+	}
+	f.worker.sessions.drop(f.worker.sessions.lru.Front().Value.(*fetchSession).id)
+	if n := f.worker.sessions.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
 func TestFetchSessionsAreBounded(t *testing.T) {
 	f := newFixture(t) // four on the node, two on this loop
 	newLogs(f)

@@ -3,6 +3,7 @@ package kafka
 import (
 	"container/list"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -20,15 +21,25 @@ const (
 	// sessionPartitionsMax bounds what one session keeps; a client with more
 	// partitions fetches without a session.
 	sessionPartitionsMax = 20_000
+	// What a session and a partition of it take in memory, about; a topic's name
+	// counts with each of its partitions.
+	sessionBytes     = 512
+	sessionWantBytes = 400
 )
 
 // fetchSessions are the incremental fetch sessions (KIP-227) of a loop's
 // connections. A client that comes back on another loop is told that its
 // session is unknown and starts over with a full fetch.
 type fetchSessionCache struct {
-	max  int
-	byID map[int32]*fetchSession
-	lru  list.List // of *fetchSession, the longest idle one first
+	max      int
+	bytesMax int64
+	byID     map[int32]*fetchSession
+	lru      list.List // of *fetchSession, the longest idle one first
+
+	// Atomic; read by metrics.
+	count atomic.Int64  // of byID
+	bytes atomic.Int64  // of all sessions
+	lost  atomic.Uint64 // sessions that were not given or ended for want of room
 }
 
 // fetchSession is what a client wants of a set of partitions, and what it was
@@ -39,6 +50,7 @@ type fetchSession struct {
 	byID     bool  // its topics are named by ID
 	wants    map[wantKey]*list.Element
 	order    list.List // of *fetchWant; those that gave records go to the end
+	bytes    int64
 	lastUsed core.Tick
 	place    *list.Element // in fetchSessionCache.lru
 }
@@ -57,9 +69,11 @@ type fetchAccess struct {
 	incremental bool
 }
 
-func newFetchSessions(limit int) *fetchSessionCache {
-	return &fetchSessionCache{max: limit, byID: make(map[int32]*fetchSession)}
+func newFetchSessions(limit int, bytesMax int64) *fetchSessionCache {
+	return &fetchSessionCache{max: limit, bytesMax: bytesMax, byID: make(map[int32]*fetchSession)}
 }
+
+func (k wantKey) bytes() int64 { return int64(sessionWantBytes + len(k.topic.name)) }
 
 // open finds what a request wants: its own partitions, or those of its session
 // as changed by it.
@@ -89,7 +103,11 @@ func (c *fetchSessionCache) open(now core.Tick, req *kmsg.FetchRequest, version 
 	}
 	s.epoch = nextSessionEpoch(s.epoch)
 	c.used(s, now)
-	s.update(req, version)
+	if !c.update(now, s, req, version) {
+		// The client begins anew, with all its partitions and no session.
+		c.drop(s.id)
+		return fetchAccess{}, codeFetchSessionIDNotFound
+	}
 	if s.order.Len() == 0 {
 		// As in Kafka the session is over, and the request is served for itself.
 		c.drop(s.id)
@@ -140,10 +158,16 @@ func topicOf(name string, id [16]byte, version int16) fetchTopic {
 
 // create makes a session of a full fetch, if there is room for one.
 func (c *fetchSessionCache) create(now core.Tick, a *fetchAccess, version int16) {
-	if len(a.wants) > sessionPartitionsMax || !c.makeRoom(now) {
+	need := int64(sessionBytes)
+	for _, w := range a.wants {
+		need += wantKey{w.topic, w.num}.bytes()
+	}
+	if len(a.wants) > sessionPartitionsMax || !c.makeRoom(now, need) {
+		c.lost.Add(1)
 		return
 	}
 	s := &fetchSession{epoch: 1, byID: version >= fetchTopicIDs, wants: make(map[wantKey]*list.Element, len(a.wants))}
+	c.grow(s, sessionBytes)
 	for s.id == sessionNone || c.byID[s.id] != nil {
 		s.id = rand.Int32()
 	}
@@ -151,24 +175,40 @@ func (c *fetchSessionCache) create(now core.Tick, a *fetchAccess, version int16)
 		key := wantKey{w.topic, w.num}
 		if s.wants[key] == nil {
 			s.wants[key] = s.order.PushBack(w)
+			c.grow(s, key.bytes())
 		}
 	}
 	s.lastUsed = now
 	s.place = c.lru.PushBack(s)
 	c.byID[s.id] = s
+	c.count.Add(1)
 	a.id, a.session = s.id, s
 }
 
-// makeRoom drops the longest idle session when the cache is full; false when
-// all are in use.
-func (c *fetchSessionCache) makeRoom(now core.Tick) bool {
-	if len(c.byID) < c.max {
-		return true
+// grow counts n more bytes of a session.
+func (c *fetchSessionCache) grow(s *fetchSession, n int64) {
+	s.bytes += n
+	c.bytes.Add(n)
+}
+
+// makeRoom drops sessions that are idle, the longest first, until there is room for
+// one more of so many bytes; false when too many are in use.
+func (c *fetchSessionCache) makeRoom(now core.Tick, bytes int64) bool {
+	for len(c.byID) >= c.max || c.bytes.Load()+bytes > c.bytesMax {
+		if !c.dropIdle(now) {
+			return false
+		}
 	}
+	return true
+}
+
+// dropIdle drops the longest idle session; false when it is in use.
+func (c *fetchSessionCache) dropIdle(now core.Tick) bool {
 	oldest := c.lru.Front()
 	if oldest == nil || now-oldest.Value.(*fetchSession).lastUsed < sessionIdleMin {
 		return false
 	}
+	c.lost.Add(1)
 	c.drop(oldest.Value.(*fetchSession).id)
 	return true
 }
@@ -182,11 +222,14 @@ func (c *fetchSessionCache) drop(id int32) {
 	if s := c.byID[id]; s != nil {
 		delete(c.byID, id)
 		c.lru.Remove(s.place)
+		c.count.Add(-1)
+		c.grow(s, -s.bytes)
 	}
 }
 
-// update applies an incremental request: partitions added, changed, forgotten.
-func (s *fetchSession) update(req *kmsg.FetchRequest, version int16) {
+// update applies an incremental request: partitions added, changed, forgotten. False
+// when the session has no room for those that are added.
+func (c *fetchSessionCache) update(now core.Tick, s *fetchSession, req *kmsg.FetchRequest, version int16) bool {
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for k := range t.Partitions {
@@ -196,9 +239,20 @@ func (s *fetchSession) update(req *kmsg.FetchRequest, version int16) {
 				old := e.Value.(*fetchWant)
 				w.knownHigh, w.knownStart, w.met = old.knownHigh, old.knownStart, old.met
 				*old = w
-			} else if len(s.wants) < sessionPartitionsMax {
-				s.wants[key] = s.order.PushBack(&w)
+				continue
 			}
+			for c.bytes.Load()+key.bytes() > c.bytesMax {
+				if !c.dropIdle(now) {
+					c.lost.Add(1)
+					return false
+				}
+			}
+			if len(s.wants) >= sessionPartitionsMax {
+				c.lost.Add(1)
+				return false
+			}
+			s.wants[key] = s.order.PushBack(&w)
+			c.grow(s, key.bytes())
 		}
 	}
 	for _, t := range req.ForgottenTopics {
@@ -207,9 +261,11 @@ func (s *fetchSession) update(req *kmsg.FetchRequest, version int16) {
 			if e := s.wants[key]; e != nil {
 				s.order.Remove(e)
 				delete(s.wants, key)
+				c.grow(s, -key.bytes())
 			}
 		}
 	}
+	return true
 }
 
 // tell says whether an item goes into the answer, and notes what it tells. Full

@@ -147,7 +147,7 @@ func testOptions() Options {
 	return Options{
 		Node: 1, AutoCreateTopics: true, NumPartitions: 1, DefaultReplicationFactor: 1,
 		OffsetsTopicPartitions: 4, OffsetsTopicReplicationFactor: 1,
-		FetchMaxBytes: 1 << 20, ParkedBytesMax: 1 << 20, FetchSessionsMax: 4, PartitionsPerDescribeMax: 100,
+		FetchMaxBytes: 1 << 20, ParkedBytesMax: 1 << 20, FetchSessionsMax: 4, FetchSessionBytesMax: 1 << 20, PartitionsPerDescribeMax: 100,
 		Config:    func() *config.Config { return config.Defaults() },
 		Logf:      func(string, ...any) {},
 		DiskSpace: func() (int64, int64) { return 1 << 30, 1 << 31 },

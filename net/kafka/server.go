@@ -24,6 +24,8 @@ type Options struct {
 	// Fetch.
 	FetchMaxBytes    int32 // fetch.max.bytes
 	FetchSessionsMax int   // max.incremental.fetch.session.cache.slots, per node
+	// FetchSessionBytesMax is fetch.sessions.memory.bytes, per node.
+	FetchSessionBytesMax int64
 	// PartitionsPerDescribeMax is max.request.partition.size.limit.
 	PartitionsPerDescribeMax int32
 
@@ -96,7 +98,7 @@ type Worker struct {
 // NewWorker makes the Worker of a loop.
 func (s *Server) NewWorker(l Loop) *Worker {
 	w := &Worker{server: s, loop: l, stats: make([]apiStats, len(s.table.rows))}
-	w.sessions = newFetchSessions(s.opts.FetchSessionsMax / max(l.Shards(), 1))
+	w.sessions = newFetchSessions(s.opts.FetchSessionsMax/max(l.Shards(), 1), s.opts.FetchSessionBytesMax/int64(max(l.Shards(), 1)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.workers = append(s.mu.workers, w)

@@ -112,6 +112,26 @@ func (s *Server) Parked() (bytes, most int64, unparked uint64) {
 	return bytes, s.opts.ParkedBytesMax, unparked
 }
 
+// FetchSessionStats are the fetch sessions of the node.
+type FetchSessionStats struct {
+	Sessions        int64
+	Bytes, BytesMax int64
+	Lost            uint64 // not given, or ended, for want of room
+}
+
+// FetchSessions counts them. Any goroutine.
+func (s *Server) FetchSessions() FetchSessionStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := FetchSessionStats{BytesMax: s.opts.FetchSessionBytesMax}
+	for _, w := range s.mu.workers {
+		out.Sessions += w.sessions.count.Load()
+		out.Bytes += w.sessions.bytes.Load()
+		out.Lost += w.sessions.lost.Load()
+	}
+	return out
+}
+
 // Refused are the requests that closed their connection: malformed ones, and
 // those of keys and versions that are not served. Any goroutine.
 func (s *Server) Refused() (malformed, unsupported uint64) {

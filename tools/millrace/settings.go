@@ -195,6 +195,7 @@ func kafkaOptions(cfg *config.Config, logf func(string, ...any)) kafka.Options {
 		OffsetsTopicPartitions:        int32(cfg.Int("offsets.topic.num.partitions")),
 		OffsetsTopicReplicationFactor: 1,
 		FetchMaxBytes:                 int32(cfg.Int("fetch.max.bytes")),
+		FetchSessionBytesMax:          cfg.Int("fetch.sessions.memory.bytes"),
 		FetchSessionsMax:              int(cfg.Int("max.incremental.fetch.session.cache.slots")),
 		PartitionsPerDescribeMax:      int32(cfg.Int("max.request.partition.size.limit")),
 		ParkedBytesMax:                cfg.Int("queued.max.request.bytes"),
