@@ -23,7 +23,7 @@ func (g *gen) anyStep() {
 		g.produce, g.produce, g.fetch, g.fetch, g.sessionFetch, g.listOffsets, g.deleteRecords, g.leaderEpoch, g.describeProducers,
 		g.initProducer, g.offsetCommit, g.offsetFetch, g.describeGroups, g.listGroups, g.deleteGroups, g.offsetDelete, g.joinNew,
 		func() { g.syncGroup(g.member()) }, func() { g.heartbeat(g.member()) }, func() { g.leaveGroup(g.member()) },
-		g.strangeFrame, g.sasl, g.plainOther, g.alterQuotas, g.describeQuotas, g.reassign, g.listReassignments, g.unregisterBroker,
+		g.strangeFrame, g.sasl, g.sasl, g.plainOther, g.alterQuotas, g.describeQuotas, g.reassign, g.listReassignments, g.unregisterBroker,
 	}
 	steps[g.r.IntN(len(steps))]()
 }
