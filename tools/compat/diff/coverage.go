@@ -30,7 +30,11 @@ func newCoverage(advertised map[int16]versions) *coverage {
 	return c
 }
 
+// add counts a step whose frame says what it is and is whole.
 func (c *coverage) add(st *Step) {
+	if slices.ContainsFunc(st.Mutations, func(m Mutation) bool { return m.Kind >= versionIs || m.Kind == cutBody }) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.sent[[2]int16{st.Req.Key(), st.Req.GetVersion()}]++

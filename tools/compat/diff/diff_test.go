@@ -453,3 +453,17 @@ func TestEntitiesNamedTwice(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsCutIsNotCountedAsSent(t *testing.T) {
+	c := newCoverage(map[int16]versions{int16(kmsg.Heartbeat): {0, 0}})
+	for _, kind := range []MutationKind{cutBody, versionIs, keyIs, frameLength, shortFrame} {
+		c.add(&Step{Req: kmsg.NewPtrHeartbeatRequest(), Mutations: []Mutation{{Kind: kind, Value: 1}}})
+	}
+	if _, missing := c.report(); len(missing) != 1 {
+		t.Errorf("missing %v", missing)
+	}
+	c.add(&Step{Req: kmsg.NewPtrHeartbeatRequest(), Mutations: []Mutation{{Kind: appendBody, Value: 1}}})
+	if _, missing := c.report(); len(missing) != 0 {
+		t.Errorf("missing %v", missing)
+	}
+}
