@@ -135,7 +135,7 @@ func (r *run) delete(g *group) error {
 	r.trace("delete %d", g.id)
 	r.stats.Deletes++
 	r.set(g.shard).Delete(g.id)
-	r.deleted[g.id] = true
+	r.deleted[g.id], r.committed[g.id] = true, g.committed
 	g.cur = state{}
 	r.drop(g)
 	return nil

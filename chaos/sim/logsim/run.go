@@ -93,13 +93,16 @@ type run struct {
 
 	groups []*group // by ID
 	nextID core.PartitionID
-	// deleted are the groups whose deletion was ever asked for.
-	deleted map[core.PartitionID]bool
-	shards  []*shardModel
-	tail    []extent       // the journal's newest writes
-	jobs    []*raftlog.Job // handed out, not run
-	ran     []*raftlog.Job // run, not finished
-	done    []*raftlog.Turn
+	// deleted are the groups whose deletion was ever asked for; committed is what was
+	// committed of them then, which holds for a group that is back because its deletion
+	// was lost.
+	deleted   map[core.PartitionID]bool
+	committed map[core.PartitionID]core.Index
+	shards    []*shardModel
+	tail      []extent       // the journal's newest writes
+	jobs      []*raftlog.Job // handed out, not run
+	ran       []*raftlog.Job // run, not finished
+	done      []*raftlog.Turn
 
 	upkeep  bool // the history is rather of flushes, rewrites and retention than of crashes
 	crashed bool // the power has been cut once, where CutAt is set
@@ -108,7 +111,7 @@ type run struct {
 func newRun(c Config) *run {
 	raftlog.UseHeapBuffers()
 	rng := rand.New(rand.NewPCG(c.Seed, 0x109))
-	r := &run{deleted: map[core.PartitionID]bool{}, cfg: c, rng: rng, nextID: core.FirstPartition, now: 1_700_000_000 * core.Second}
+	r := &run{deleted: map[core.PartitionID]bool{}, committed: map[core.PartitionID]core.Index{}, cfg: c, rng: rng, nextID: core.FirstPartition, now: 1_700_000_000 * core.Second}
 	if c.Ops == 0 {
 		r.cfg.Ops = 60 + rng.IntN(240)
 		r.upkeep = rng.IntN(2) == 0

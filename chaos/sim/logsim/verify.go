@@ -158,7 +158,7 @@ func (r *run) adopt(shard core.ShardID, m *shardModel, snap snapshot, old []*gro
 			continue
 		}
 		if g == nil { // deleted in the model, and the deletion was lost
-			g = &group{id: id, shard: shard, nextSeq: 1 << 40, cfg: raftlog.LogConfig{
+			g = &group{id: id, shard: shard, nextSeq: 1 << 40, committed: r.committed[id], cfg: raftlog.LogConfig{
 				SegmentBytes: 32 << 10, SegmentMs: 10000, RetentionBytes: -1, RetentionMs: -1, FlushBytesMax: 16 << 10, Delete: true}}
 		}
 		g.cur = snap.states[id]
