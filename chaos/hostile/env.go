@@ -30,17 +30,21 @@ import (
 const (
 	payloadMiB = 64
 	requestMiB = 64
+	replyMiB   = 32
+	groupMiB   = 48
+	sessionMiB = 16
+	heapMiB    = 384 // above the three before it by what serving takes, and the collector
 	budgetMiB  = 512
 )
 
 // env is the broker with what watches it.
 type env struct {
-	o         options
-	broker    peers.Broker
-	tlsAddr   string // empty: the broker has no TLS listener
-	memory    *memory
-	bystander *bystander
-	answers   map[string]answer
+	o       options
+	broker  peers.Broker
+	tlsAddr string // empty: the broker has no TLS listener
+	memory  *memory
+	watcher *watcher
+	answers map[string]answer
 }
 
 // topics that attacks use; their names stand in answers.
@@ -79,7 +83,7 @@ func newEnv(ctx context.Context, o options) (*env, error) {
 		return nil, errors.Join(err, e.broker.Kill())
 	}
 	e.memory = watchMemory(e.broker)
-	if e.bystander, err = startBystander(sctx, e.broker.Addr()); err != nil {
+	if e.watcher, err = startWatcher(o.dir, e.broker.Addr()); err != nil {
 		return nil, errors.Join(err, e.broker.Kill())
 	}
 	return e, nil
@@ -102,6 +106,10 @@ func (e *env) prepareMillrace(m *peers.MillraceOptions) error {
 		fmt.Sprintf("memory.payload.bytes=%d", payloadMiB<<20),
 		fmt.Sprintf("memory.inflight.bytes=%d", payloadMiB<<18),
 		fmt.Sprintf("queued.max.request.bytes=%d", requestMiB<<20),
+		fmt.Sprintf("queued.max.reply.bytes=%d", replyMiB<<20),
+		fmt.Sprintf("groups.memory.bytes=%d", groupMiB<<20),
+		fmt.Sprintf("fetch.sessions.memory.bytes=%d", sessionMiB<<20),
+		fmt.Sprintf("memory.heap.bytes=%d", heapMiB<<20),
 		"group.initial.rebalance.delay.ms=0",
 		"offsets.topic.num.partitions=4",
 	}
@@ -157,8 +165,8 @@ func (e *env) alive(ctx context.Context) error {
 
 // finish stops the bystander, checks that all it was acknowledged is there, and
 // stops the broker.
-func (e *env) finish(ctx context.Context) error {
-	err := e.bystander.finish(ctx)
+func (e *env) finish() error {
+	err := e.watcher.finish()
 	e.memory.stop()
 	return errors.Join(err, e.broker.Stop(30*time.Second))
 }

@@ -15,6 +15,11 @@ import (
 // groupLoads are for the coordinators of groups.
 func groupLoads() []attack {
 	return []attack{
+		{name: "20,000 groups that commit an offset", do: func(ctx context.Context, e *env) (outcome, error) {
+			q := commitOf("")
+			return e.stream(ctx, e.n(20_000), func(i int) []byte { return commitOf(fmt.Sprintf("commits-%d-%s", i, strings.Repeat("x", 200))).frame }, q,
+				answered("NONE"), answered("INVALID_COMMIT_OFFSET_SIZE"), answered("COORDINATOR_NOT_AVAILABLE"))
+		}},
 		{name: "2,000 members with 10 KB of metadata join one group", do: func(ctx context.Context, e *env) (outcome, error) {
 			return e.joins(ctx, e.n(2000), func(i int) request { return encode(joinGroup("crowd", "", make([]byte, 10<<10)), 3) })
 		}},
@@ -35,15 +40,12 @@ func groupLoads() []attack {
 			return e.stream(ctx, e.n(20_000), func(i int) []byte {
 				req := joinGroup(fmt.Sprintf("pending-%d", i%50), "", nil)
 				return encode(req, 5).as(strings.Repeat("c", 5000)).frame
-			}, q)
+			}, q, answered("MEMBER_ID_REQUIRED"), answered("GROUP_MAX_SIZE_REACHED"), answered("COORDINATOR_NOT_AVAILABLE"))
 		}},
 		{name: "20,000 groups of one member each", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := encode(joinGroup("", "", nil), 3)
-			return e.stream(ctx, e.n(20_000), func(i int) []byte { return encode(joinGroup(fmt.Sprintf("group-%d", i), "", nil), 3).frame }, q)
-		}},
-		{name: "20,000 groups that commit an offset", do: func(ctx context.Context, e *env) (outcome, error) {
-			q := commitOf("")
-			return e.stream(ctx, e.n(20_000), func(i int) []byte { return commitOf(fmt.Sprintf("commits-%d-%s", i, strings.Repeat("x", 200))).frame }, q)
+			return e.stream(ctx, e.n(20_000), func(i int) []byte { return encode(joinGroup(fmt.Sprintf("group-%d", i), "", nil), 3).frame }, q,
+				answered("NONE"), answered("GROUP_MAX_SIZE_REACHED"), answered("COORDINATOR_NOT_AVAILABLE"))
 		}},
 	}
 }
@@ -70,12 +72,12 @@ func (e *env) joins(ctx context.Context, n int, q func(i int) request) (outcome,
 	defer s.close()
 	began := time.Now()
 	s.each(64, func(i int, c *conn) string { return fmt.Sprint(c.send(q(i).frame, 10*time.Second) == nil) })
-	time.Sleep(time.Second)
+	time.Sleep(500 * time.Millisecond)
 	got := s.each(n, func(i int, c *conn) string {
 		c.r = bufio.NewReaderSize(c.Conn, 512)
-		return c.answer(q(i), 5*time.Second)
+		return c.answer(q(i), time.Second)
 	})
-	return outcome{figures: fmt.Sprintf("%v in %.1f s", got, time.Since(began).Seconds())}, nil
+	return got.told(fmt.Sprintf(" in %.1f s", time.Since(began).Seconds()), answered("NONE"), answered("GROUP_MAX_SIZE_REACHED"), noAnswerText)
 }
 
 // streamConns is how many connections share a stream of requests.
@@ -83,7 +85,7 @@ const streamConns = 8
 
 // stream sends n requests over a few connections, each of which reads the answers
 // as they come, and counts these.
-func (e *env) stream(ctx context.Context, n int, frame func(i int) []byte, kind request) (outcome, error) {
+func (e *env) stream(ctx context.Context, n int, frame func(i int) []byte, kind request, allowed ...string) (outcome, error) {
 	s, err := connect(ctx, e.broker.Addr(), streamConns)
 	if err != nil {
 		return outcome{}, err
@@ -122,7 +124,10 @@ func (e *env) stream(ctx context.Context, n int, frame func(i int) []byte, kind 
 		})
 	}
 	group.Wait()
-	return outcome{figures: fmt.Sprintf("%v in %.1f s", total, time.Since(began).Seconds())}, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return outcome{}, err
+	}
+	return total.told(fmt.Sprintf(" in %.1f s", time.Since(began).Seconds()), allowed...)
 }
 
 // stateLoads make the broker remember.
@@ -130,7 +135,7 @@ func stateLoads() []attack {
 	return []attack{
 		{name: "100,000 producer ids asked for", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := encode(kmsg.NewPtrInitProducerIDRequest(), 1)
-			return e.stream(ctx, e.n(100_000), func(int) []byte { return q.frame }, q)
+			return e.stream(ctx, e.n(100_000), func(int) []byte { return q.frame }, q, answered("NONE"))
 		}},
 		{name: "100,000 producer ids that produce once", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := encode(produceOf(-1, topicName, 1, nil), produceVersion)
@@ -139,15 +144,15 @@ func stateLoads() []attack {
 					b.ProducerID, b.ProducerEpoch, b.FirstSequence = 1_000_000+int64(i), 0, 0
 				})
 				return encode(produceOf(-1, topicName, int32(i%2), batch), produceVersion).frame
-			}, q)
+			}, q, answered("NONE"))
 		}},
 		{name: "3,000 fetch sessions of 1,000 topics that are not there", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := sessionOf(1000, 200)
-			return e.stream(ctx, e.n(3_000), func(int) []byte { return q.frame }, q)
+			return e.stream(ctx, e.n(3_000), func(int) []byte { return q.frame }, q, "answer")
 		}},
 		{name: "60 fetch sessions of 10,000 topics with long names", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := sessionOf(10_000, 800)
-			return e.stream(ctx, e.n(60), func(int) []byte { return q.frame }, q)
+			return e.stream(ctx, e.n(60), func(int) []byte { return q.frame }, q, "answer")
 		}},
 	}
 }

@@ -168,6 +168,16 @@ func (c *conn) readFrame() ([]byte, error) {
 	return b, err
 }
 
+// skipFrame reads an answer and keeps nothing of it.
+func (c *conn) skipFrame() error {
+	var size [4]byte
+	if _, err := io.ReadFull(c.r, size[:]); err != nil {
+		return err
+	}
+	_, err := c.r.Discard(int(binary.BigEndian.Uint32(size[:])))
+	return err
+}
+
 // describe lists the error codes of an answer.
 func describe(b []byte, q request) string {
 	if q.resp == nil {
