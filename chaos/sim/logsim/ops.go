@@ -227,7 +227,7 @@ func (r *run) truncate(g *group) error {
 	from := g.committed + 1 + core.Index(r.rng.IntN(int(g.cur.lastIndex()-g.committed)))
 	r.trace("truncate %d from %d", g.id, from)
 	r.stats.Truncates++
-	if g.cur.hs.Term == g.cur.term(from) {
+	if g.cur.hs.Term == g.cur.term(g.cur.lastIndex()) { // a leader replaces nothing of its own term
 		g.cur.hs.Term++
 		r.log(g).SetHardState(g.cur.hs)
 	}
