@@ -467,3 +467,25 @@ func TestWhatIsCutIsNotCountedAsSent(t *testing.T) {
 		t.Errorf("missing %v", missing)
 	}
 }
+
+func TestIDsOfNoTopicAreNamedByWhatTheyAre(t *testing.T) {
+	answer := func(names ...string) node {
+		r := kmsg.NewPtrProduceResponse()
+		for _, name := range names {
+			rt := kmsg.NewProduceResponseTopic()
+			rt.TopicID = topicIDOf(prefixToken + name)
+			rt.TopicID[0] = noTopicMark
+			rp := kmsg.NewProduceResponseTopicPartition()
+			rp.Partition = int32(len(name))
+			rt.Partitions = append(rt.Partitions, rp)
+			r.Topics = append(r.Topics, rt)
+		}
+		return newTestSide(0).normalise(r)
+	}
+	if d := compare(answer("-n0", ".."), answer("..", "-n0"), ""); len(d) > 0 {
+		t.Errorf("the order counts: %v", d)
+	}
+	if d := compare(answer("-n0"), answer("-n1"), ""); len(d) == 0 {
+		t.Error("one id passes for another")
+	}
+}

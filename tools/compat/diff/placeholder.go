@@ -33,6 +33,9 @@ func topicIDOf(name string) (id [16]byte) {
 	return id
 }
 
+// noTopicMark is the first byte of the id that is sent where a name has no topic.
+const noTopicMark = 0xFA
+
 func topicOfID(id [16]byte) (name string, ok bool) {
 	if id[0] != 0xEE || id[1] != 'I' || id[2] != 'D' {
 		return "", false
@@ -121,7 +124,7 @@ func (vs *values) fill(req kmsg.Request) kmsg.Request {
 				id, ok := vs.topics[name]
 				if !ok { // an id that no topic has
 					id = x
-					id[0] = 0xFA
+					id[0] = noTopicMark
 				}
 				p.v.Set(reflect.ValueOf(id))
 			}

@@ -274,6 +274,9 @@ func (s *side) special(v reflect.Value, field, parent string) (string, bool) {
 		if x == [16]byte{} {
 			return "none", true
 		}
+		if x[0] == noTopicMark && x[1] == 'I' && x[2] == 'D' { // not by its place, which may differ
+			return "of no topic " + strings.TrimRight(string(x[3:]), "\x00"), true
+		}
 		return s.topicIDs.name(string(x[:]), "id"), true
 	case int64:
 		switch {
