@@ -489,3 +489,22 @@ func TestIDsOfNoTopicAreNamedByWhatTheyAre(t *testing.T) {
 		t.Error("one id passes for another")
 	}
 }
+
+func TestMembersOfOneListAreNamedByWhatIsSaidOfThem(t *testing.T) {
+	answer := func(metadata ...string) node {
+		r := kmsg.NewPtrJoinGroupResponse()
+		for i, text := range metadata {
+			m := kmsg.NewJoinGroupResponseMember()
+			m.MemberID = fmt.Sprintf("m0-0123456%d-89ab-cdef-0123-456789abcdef", i)
+			m.ProtocolMetadata = []byte(text)
+			r.Members = append(r.Members, m)
+		}
+		return newTestSide(0).normalise(r)
+	}
+	if d := compare(answer("x", ""), answer("", "x"), ""); len(d) > 0 {
+		t.Errorf("the order counts: %v", d)
+	}
+	if d := compare(answer("x", ""), answer("", ""), ""); len(d) != 1 {
+		t.Errorf("other metadata: %v", d)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"reflect"
@@ -123,6 +124,9 @@ func (s *side) list(v reflect.Value, field string) node {
 	if v.IsNil() {
 		return node{leaf: "null"}
 	}
+	if members, ok := v.Interface().([]kmsg.JoinGroupResponseMember); ok {
+		s.nameMembers(members)
+	}
 	for i := range v.Len() {
 		e := s.value(v.Index(i), field, field)
 		key := e.key()
@@ -147,6 +151,18 @@ func (s *side) list(v reflect.Value, field string) node {
 		n.sort()
 	}
 	return n
+}
+
+// nameMembers names those that appear in a list for the first time by what is said
+// of them: the list has no order.
+func (s *side) nameMembers(members []kmsg.JoinGroupResponseMember) {
+	members = slices.Clone(members)
+	slices.SortStableFunc(members, func(a, b kmsg.JoinGroupResponseMember) int {
+		return bytes.Compare(a.ProtocolMetadata, b.ProtocolMetadata)
+	})
+	for _, m := range members {
+		s.memberText(m.MemberID)
+	}
 }
 
 // merge joins elements of one topic that differ in nothing but their partitions:
