@@ -337,7 +337,7 @@ func (r *replay) cutTails() error {
 		if f.lastFrame != r.last.Seq && f.lastFrame != 0 {
 			continue // closed: a later file has frames
 		}
-		n, err := cutTail(f, fileHeader{r.j.instance, f.seq}, end, block)
+		n, err := r.cutTail(f, end, block)
 		if err != nil {
 			return fmt.Errorf("cutting the journal's torn tail: %w", err)
 		}
@@ -370,8 +370,10 @@ func rewriteFrame(f *jfile, from, to int64) error {
 	return err
 }
 
-// cutTail overwrites the head of a torn frame at position end.
-func cutTail(f *jfile, want fileHeader, end int64, block []byte) (int64, error) {
+// cutTail overwrites the head of a torn frame at position end. One that is not newer
+// than the last readable frame is not torn but damaged: the file is left as it is, so
+// that where the start is refused because of it, somebody may get the bytes back.
+func (r *replay) cutTail(f *jfile, end int64, block []byte) (int64, error) {
 	size, err := f.f.Size()
 	if err != nil || end+BlockBytes > size {
 		return 0, err
@@ -379,8 +381,12 @@ func cutTail(f *jfile, want fileHeader, end int64, block []byte) (int64, error) 
 	if err := readFull(f.f, block, end); err != nil {
 		return 0, err
 	}
-	h, err := parseFrameHeader(block, want)
+	h, err := parseFrameHeader(block, fileHeader{r.j.instance, f.seq})
 	if err != nil {
+		return 0, nil
+	}
+	if h.Seq <= r.last.Seq {
+		f.damaged = h.Seq >= r.last.Oldest
 		return 0, nil
 	}
 	clear(block)
@@ -394,6 +400,13 @@ func cutTail(f *jfile, want fileHeader, end int64, block []byte) (int64, error) 
 func (r *replay) adoptFiles() error {
 	j := r.j
 	for _, f := range r.unused {
+		if f.damaged {
+			r.s.opts.Logf("%s holds a damaged frame: it is kept for whoever can repair it, until a start does not need it", journalName(f.seq))
+			if err := f.f.Close(); err != nil {
+				return fmt.Errorf("closing a damaged journal file: %w", err)
+			}
+			continue
+		}
 		if f.growing || len(j.spares) == cap(j.spares) {
 			err := errors.Join(f.f.Close(), r.s.fs.Remove(journalName(f.seq)))
 			if err != nil {
