@@ -35,6 +35,10 @@ type Journal struct {
 	running atomic.Bool // the committer's part is taken: by Run, or by Close
 	commits atomic.Uint64
 	written atomic.Uint64
+	// firstLost is the oldest frame that Open missed, 0 for none: frames name it as
+	// needed until all shards are complete. incomplete counts those that are not.
+	firstLost  atomic.Uint64
+	incomplete atomic.Int32
 
 	spares   chan *jfile
 	wake     chan struct{} // to the committer
@@ -92,6 +96,13 @@ func (j *Journal) kickPrepare() {
 	select {
 	case j.prepWake <- struct{}{}:
 	default:
+	}
+}
+
+// completed is told that one more shard knows all its partitions, durably.
+func (j *Journal) completed() {
+	if j.incomplete.Add(-1) == 0 {
+		j.firstLost.Store(0)
 	}
 }
 

@@ -168,6 +168,9 @@ func (j *Journal) refreshMin() {
 // wantTailFrame says that a frame without sections is worth writing: it lets go
 // of old files that no group needs, which an idle journal would keep.
 func (j *Journal) wantTailFrame() bool {
+	if j.firstLost.Load() != 0 {
+		return false // it would let go of nothing
+	}
 	files := *j.files.Load()
 	if len(files) < 2 || files[0].ord >= j.minFile.Load() || files[0].lastFrame < j.oldest.Load() {
 		return false
@@ -175,8 +178,16 @@ func (j *Journal) wantTailFrame() bool {
 	return len(j.spares) == 0 || len(files) > j.store.opts.JournalFilesMax
 }
 
-// oldestFrame is the first frame of the oldest file needed.
+// oldestFrame is the first frame that is needed.
 func (j *Journal) oldestFrame() uint64 {
+	if lost := j.firstLost.Load(); lost != 0 {
+		return min(lost, j.oldestKept())
+	}
+	return j.oldestKept()
+}
+
+// oldestKept is the first frame of the oldest file needed.
+func (j *Journal) oldestKept() uint64 {
 	files := *j.files.Load()
 	for _, f := range files {
 		if (f.ord >= j.minFile.Load() || f == j.w.cur) && f.firstFrame != 0 {

@@ -32,6 +32,9 @@ type LogSet struct {
 	// only frees the journal.
 	flushing, flushSlots int
 	failed               error
+	// complete: Complete was called; completeSeq is the turn that makes it durable.
+	complete    bool
+	completeSeq uint64
 
 	// Atomic; read by the journal.
 	oldest  atomic.Uint32 // the oldest journal file needed, ordNone if none
@@ -66,21 +69,39 @@ func (s *LogSet) All() []*Log {
 }
 
 // Create makes an empty log whose first entry has index 1 and offset 0. Durable
-// with the first turn that holds something of it. It is refused where the
-// partition's data may have been lost to damage in the journal
-// (core.ErrStorageFailed).
+// with the first turn that holds something of it.
+//
+// Until Complete, damage to the journal may have taken all that there was of the
+// partition. Then its log is returned with an error (core.ErrStorageFailed): it is a
+// damaged one, which says so at every start until it is deleted.
 func (s *LogSet) Create(id core.PartitionID, cfg LogConfig) (*Log, error) {
 	if s.logs[id] != nil {
 		return nil, fmt.Errorf("partition %d already has a log", id)
 	}
-	if s.store.mayBeLost(id) {
-		return nil, fmt.Errorf("%w: what the journal held of partition %d is unreadable", core.ErrStorageFailed, id)
-	}
 	l := newLog(s, id)
 	l.cfg = cfg.normalise()
+	if !s.complete && s.store.mayBeLost(id) {
+		l.damaged = fmt.Errorf("%w: what the journal held of partition %d is unreadable", core.ErrStorageFailed, id)
+	}
 	s.add(l)
 	l.markState()
-	return l, nil
+	return l, l.damaged
+}
+
+// Complete says that every partition of the shard that there was before the start has
+// its log: those made from now on are new, whatever the journal has lost. Until all
+// shards have said so, and what they made is durable, the journal's frames keep
+// telling what was lost.
+func (s *LogSet) Complete() {
+	if s.complete {
+		return
+	}
+	s.complete = true
+	if len(s.dirty) == 0 {
+		s.store.journal.completed()
+		return
+	}
+	s.completeSeq = s.seq + 1
 }
 
 func (s *LogSet) add(l *Log) {
@@ -180,6 +201,10 @@ func (s *LogSet) Done(t *Turn) {
 	s.keepCached(s.store.opts.CacheBytes, false)
 	s.oldest.Store(s.pins.oldest())
 	s.doneSeq.Store(t.Seq)
+	if s.completeSeq != 0 && t.Seq >= s.completeSeq {
+		s.completeSeq = 0
+		s.store.journal.completed()
+	}
 	if len(s.freeTurns) < freeTurnsMax && cap(t.logs) <= 1024 {
 		logs := t.logs
 		for i := range logs {

@@ -67,6 +67,7 @@ func (s *Store) newJournal() *Journal {
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	j.files.Store(&[]*jfile{})
+	j.incomplete.Store(int32(s.opts.ShardCount))
 	j.w.unacked = make([]unackedTurns, s.opts.ShardCount)
 	j.w.lastOf = map[core.PartitionID]uint64{}
 	s.journal = j
@@ -294,6 +295,9 @@ func (r *replay) lose(from, to uint64, next *frameHeader) {
 		g.groups = next.Prev
 	}
 	r.s.lost = append(r.s.lost, g)
+	if first := r.j.firstLost.Load(); first == 0 || from < first {
+		r.j.firstLost.Store(from)
+	}
 	r.rec.LostFrames += to - from
 	r.s.opts.Logf("the journal is damaged: frames [%d, %d) cannot be read, later ones can", from, to)
 }

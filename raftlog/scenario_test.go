@@ -90,6 +90,8 @@ func (s *scenario) run(d *datadriven.TestData) {
 		if _, err := s.ts.set.Create(core.PartitionID(id), LogConfig{SegmentBytes: 64 << 10, FlushBytesMax: 16 << 10}); err != nil {
 			s.printf("error: %v", err)
 		}
+	case "complete":
+		s.ts.set.Complete()
 	case "append":
 		for range n {
 			s.ts.batch(l, core.Term(term), 1, int(size))

@@ -40,6 +40,7 @@ func (s *Shard) onImage(im *meta.Image) {
 	})
 	if old == nil {
 		s.dropOrphans(im)
+		s.opts.Logs.Complete()
 	} else if !maps.Equal(old.ClusterConfigs, im.ClusterConfigs) || !maps.Equal(old.BrokerConfigs[s.opts.Node], im.BrokerConfigs[s.opts.Node]) {
 		for _, t := range im.Topics() {
 			s.topicIs(t)
@@ -91,13 +92,14 @@ func (s *Shard) topicShrinks(before, after *meta.Topic) {
 	}
 }
 
-// create makes an empty log and its partition.
+// create makes an empty log and its partition; a broken one where what there was of
+// it is lost.
 func (s *Shard) create(id core.PartitionID, cfg *TopicConfig) *partition {
 	log, err := s.opts.Logs.Create(id, cfg.Log)
 	p := &partition{id: id, log: log, leader: core.NoNode}
 	if err != nil {
-		p.broken = fmt.Errorf("creating the log: %w", err)
-		s.opts.Logf("partition %d: %v", id, p.broken)
+		p.broken = err
+		s.opts.Logf("partition %d is not served: %v", id, err)
 	} else {
 		log.NeedCheckpoint(p.keepCheckpoint)
 	}
