@@ -131,9 +131,10 @@ func (m *Machine) leave(g *liveGroup, l *kmsg.LeaveGroupRequestMember) (gone boo
 	if g == nil {
 		return false, kerr.UnknownMemberID
 	}
-	if _, ok := g.pending[l.MemberID]; ok { // whatever instance ID comes with it
-		m.pendingGone(g, l.MemberID)
-		return false, nil
+	if t, ok := g.pending[l.MemberID]; ok { // whatever instance ID comes with it
+		m.timers.cancel(t)
+		m.dropPending(g, l.MemberID)
+		return true, nil // a group that is stable rebalances, as in Kafka, though nobody is missing
 	}
 	id := l.MemberID
 	if id == "" && l.InstanceID != nil {
