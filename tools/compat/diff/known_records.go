@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -27,7 +28,11 @@ func batchesOf(records []byte) (all []kmsg.RecordBatch, whole bool) {
 
 // anyBatch says whether a partition of a Produce has records of this kind.
 func anyBatch(c *knownCase, is func(all []kmsg.RecordBatch, whole bool, raw []byte) bool) bool {
-	for _, t := range c.step.Req.(*kmsg.ProduceRequest).Topics {
+	return anyBatchOf(c.step.Req.(*kmsg.ProduceRequest), is)
+}
+
+func anyBatchOf(r *kmsg.ProduceRequest, is func(all []kmsg.RecordBatch, whole bool, raw []byte) bool) bool {
+	for _, t := range r.Topics {
 		for _, p := range t.Partitions {
 			if all, whole := batchesOf(p.Records); is(all, whole, p.Records) {
 				return true
@@ -49,6 +54,12 @@ func hasBatch(c *knownCase, is func(rb *kmsg.RecordBatch) bool) bool {
 	})
 }
 
+// otherFormat says of a partition's records that they are not one batch of magic 2.
+func otherFormat(all []kmsg.RecordBatch, whole bool, raw []byte) bool {
+	unknown := len(raw) > batchMagicAt && int8(raw[batchMagicAt]) != 2
+	return unknown || !whole || len(all) > 1
+}
+
 func knownOfRecords() []known {
 	produce := []kmsg.Key{kmsg.Produce}
 	return []known{
@@ -62,12 +73,11 @@ func knownOfRecords() []known {
 		},
 		{
 			name: "Produce: another format, and bytes behind the batch", keys: produce,
-			when: func(c *knownCase) bool {
-				return anyBatch(c, func(all []kmsg.RecordBatch, whole bool, raw []byte) bool {
-					unknown := len(raw) > batchMagicAt && int8(raw[batchMagicAt]) != 2
-					return unknown || !whole || len(all) > 1
-				})
-			}, diverges: true,
+			when: func(c *knownCase) bool { return anyBatch(c, otherFormat) }, diverges: true,
+			quiet: func(st *Step, _ outcome) bool { // without acks nothing tells what became of it
+				r, ok := st.Req.(*kmsg.ProduceRequest)
+				return ok && r.Acks == 0 && anyBatchOf(r, otherFormat)
+			},
 			because: "Bytes after the one batch of a partition, another format than 2",
 		},
 		{
@@ -126,6 +136,23 @@ func knownOfRecords() []known {
 				return false
 			},
 			because: "an unknown isolation level as",
+		},
+		{
+			name: "ListOffsets: the largest timestamp is of deleted records", keys: []kmsg.Key{kmsg.ListOffsets},
+			when: func(c *knownCase) bool {
+				r, ok := c.step.Req.(*kmsg.ListOffsetsRequest)
+				return ok && c.Millrace == "-1" && slices.ContainsFunc(r.Topics, func(t kmsg.ListOffsetsRequestTopic) bool {
+					return slices.ContainsFunc(t.Partitions, func(p kmsg.ListOffsetsRequestTopicPartition) bool { return p.Timestamp == -3 })
+				})
+			},
+			because: "The largest timestamp (ListOffsets -3) is that of records that can be read",
+		},
+		{
+			name: "Fetch: a segment that ends by its records' timestamps", keys: []kmsg.Key{kmsg.Fetch}, field: "Topics.Partitions.RecordBatches",
+			when: func(c *knownCase) bool {
+				return len(c.Kafka) > 2 && len(c.Millrace) > len(c.Kafka) && strings.HasPrefix(c.Millrace, c.Kafka)
+			},
+			because: "A Fetch, which ends where a segment does, may so return more than Kafka's",
 		},
 		{
 			name: "Fetch with a negative limit", keys: []kmsg.Key{kmsg.Fetch}, diverges: true,
