@@ -121,7 +121,7 @@ func checkBatch(t *testing.T, b Batch, seal bool) {
 		t.Fatalf("after the broker wrote its part: %v", err)
 	}
 	if b.BaseOffset() != 1<<50 || b.LeaderEpoch() != 12 || b.LastOffset() != 1<<50+Offset(b.LastOffsetDelta()) || b.MaxTimestamp() != 99 ||
-		b.Attributes() != attributes|AttrLogAppendTime || b.BaseTimestamp() != base || b.ProducerID() != id || b.ProducerEpoch() != epoch ||
+		b.Attributes() != attributes&AttrKnown|AttrLogAppendTime || b.BaseTimestamp() != base || b.ProducerID() != id || b.ProducerEpoch() != epoch ||
 		b.BaseSequence() != seq || b.Codec() != codec || b.IsControl() != control || b.IsTransactional() != transactional || len(b.Records()) != len(b)-BatchHeaderBytes {
 		t.Fatalf("the broker's part changed another: % x", []byte(b[:BatchHeaderBytes]))
 	}
