@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -138,6 +139,16 @@ func parseFrameHeader(b []byte, file fileHeader) (h frameHeader, err error) {
 		copy(h.Prev[i][:], b[frameFixedBytes+i*frameBloomBytes:])
 	}
 	return h, nil
+}
+
+// unused says of the block where the first frame of a file would be that the file has
+// none: it is as it was when it was made, or has a frame of the file's former use.
+func (file fileHeader) unused(b []byte) bool {
+	le := binary.LittleEndian
+	if le.Uint64(b) == 0 {
+		return len(bytes.TrimLeft(b, "\x00")) == 0
+	}
+	return le.Uint64(b) == frameMagic && le.Uint16(b[8:]) == formatVersion && le.Uint64(b[16:]) == file.Instance && le.Uint64(b[24:]) < file.Seq
 }
 
 // verifyFrame checks the checksum of a whole frame (header and payload, without

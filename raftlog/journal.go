@@ -56,7 +56,7 @@ type jfile struct {
 	f       File
 	size    int64 // pre-written bytes; 0 for a growing file
 	growing bool
-	damaged bool // found by Open: no frame can be read, and one that is needed is there
+	damaged bool // found by Open: no frame can be read, and one that is needed may be there
 
 	// Set when the file comes into use, constant from then on.
 	ord uint32 // position in the order of use

@@ -97,11 +97,14 @@ func (s *LogSet) Complete() {
 		return
 	}
 	s.complete = true
-	if len(s.dirty) == 0 {
-		s.store.journal.completed()
-		return
+	s.completeSeq = s.seq
+	if len(s.dirty) > 0 {
+		s.completeSeq++
 	}
-	s.completeSeq = s.seq + 1
+	if s.completeSeq == s.doneSeq.Load() {
+		s.completeSeq = 0
+		s.store.journal.completed()
+	}
 }
 
 func (s *LogSet) add(l *Log) {

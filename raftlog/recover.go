@@ -135,6 +135,7 @@ type replay struct {
 
 	used    []*jfile
 	unused  []*jfile // valid header, no frame
+	from    uint64   // frames below are not looked at
 	last    frameHeader
 	first   uint64
 	groups4 [frameBlooms]bloom // of the last frames, newest first
@@ -150,6 +151,23 @@ func (r *replay) run() error {
 	if err := r.orderFiles(sc, files); err != nil {
 		return err
 	}
+	if err := r.replayFiles(sc); err != nil {
+		return err
+	}
+	if from := r.forgottenBelow(); from > 0 {
+		r.startOver(from)
+		if err := r.replayFiles(sc); err != nil {
+			return err
+		}
+	}
+	r.noteLost()
+	if err := r.cutTails(); err != nil {
+		return err
+	}
+	return r.adoptFiles()
+}
+
+func (r *replay) replayFiles(sc *scanner) error {
 	for i, f := range r.used {
 		f.ord = uint32(i + 1)
 		if err := r.replayFile(sc, f); err != nil {
@@ -159,10 +177,27 @@ func (r *replay) run() error {
 	if r.first > 0 && r.last.Oldest < r.first {
 		r.lose(r.last.Oldest, r.first, nil)
 	}
-	if err := r.cutTails(); err != nil {
-		return err
+	return nil
+}
+
+// forgottenBelow is where the newest gap ends that is below what the last frame needs,
+// 0 if there is none. Nothing is lost there: a file from long ago can be read that
+// could not be when its time came to be recycled (a damaged one is kept aside). What
+// is before the gap must not be taken for a part of what follows.
+func (r *replay) forgottenBelow() (from uint64) {
+	for i := range r.s.lost {
+		if to := r.s.lost[i].to; to <= r.last.Oldest {
+			from = max(from, to)
+		}
 	}
-	return r.adoptFiles()
+	return from
+}
+
+// startOver forgets what was replayed; the next time begins at a frame.
+func (r *replay) startOver(from uint64) {
+	r.from, r.first, r.last = from, 0, frameHeader{}
+	r.groups, r.order, r.groups4 = map[core.PartitionID]*groupReplay{}, nil, [frameBlooms]bloom{}
+	r.s.lost, r.rec.JournalBytes = nil, 0
 }
 
 // openFiles opens every journal file and removes leftovers.
@@ -264,6 +299,10 @@ func (r *replay) replayFile(sc *scanner, f *jfile) error {
 		if err != nil {
 			return err
 		}
+		if h.Seq < r.from {
+			f.lastFrame, f.end = h.Seq, sc.pos
+			continue
+		}
 		if r.first != 0 && h.Seq <= r.last.Seq {
 			return fmt.Errorf("journal file %d: frame %d follows frame %d; the journal's files do not belong together", f.seq, h.Seq, r.last.Seq)
 		}
@@ -295,11 +334,18 @@ func (r *replay) lose(from, to uint64, next *frameHeader) {
 		g.groups = next.Prev
 	}
 	r.s.lost = append(r.s.lost, g)
-	if first := r.j.firstLost.Load(); first == 0 || from < first {
-		r.j.firstLost.Store(from)
+}
+
+// noteLost tells what cannot be read.
+func (r *replay) noteLost() {
+	for i := range r.s.lost {
+		g := &r.s.lost[i]
+		if first := r.j.firstLost.Load(); first == 0 || g.from < first {
+			r.j.firstLost.Store(g.from)
+		}
+		r.rec.LostFrames += g.to - g.from
+		r.s.opts.Logf("the journal is damaged: frames [%d, %d) cannot be read, later ones can", g.from, g.to)
 	}
-	r.rec.LostFrames += to - from
-	r.s.opts.Logf("the journal is damaged: frames [%d, %d) cannot be read, later ones can", from, to)
 }
 
 func (r *replay) replayFrame(f *jfile, h *frameHeader, payload []byte, at int64) error {
@@ -376,7 +422,8 @@ func rewriteFrame(f *jfile, from, to int64) error {
 
 // cutTail overwrites the head of a torn frame at position end. One that is not newer
 // than the last readable frame is not torn but damaged: the file is left as it is, so
-// that where the start is refused because of it, somebody may get the bytes back.
+// that where the start is refused because of it, somebody may get the bytes back. So is
+// one that may hold a frame that is missing, of which not even the header can be read.
 func (r *replay) cutTail(f *jfile, end int64, block []byte) (int64, error) {
 	size, err := f.f.Size()
 	if err != nil || end+BlockBytes > size {
@@ -385,8 +432,10 @@ func (r *replay) cutTail(f *jfile, end int64, block []byte) (int64, error) {
 	if err := readFull(f.f, block, end); err != nil {
 		return 0, err
 	}
-	h, err := parseFrameHeader(block, fileHeader{r.j.instance, f.seq})
+	file := fileHeader{r.j.instance, f.seq}
+	h, err := parseFrameHeader(block, file)
 	if err != nil {
+		f.damaged = len(r.s.lost) > 0 && !file.unused(block)
 		return 0, nil
 	}
 	if h.Seq <= r.last.Seq {

@@ -18,6 +18,7 @@ type scenario struct {
 	fs   *memFS
 	opts Options
 	ts   *testStore
+	blot string // the file whose first frame's header is damaged
 	out  strings.Builder
 }
 
@@ -128,7 +129,7 @@ func (s *scenario) run(d *datadriven.TestData) {
 		s.ts.set.Evict(1 << 40)
 	case "prepare":
 		s.prepare()
-	case "flip", "erase", "tear":
+	case "flip", "flip-header", "erase", "tear":
 		s.harm(d.Cmd, frame)
 	case "remove-journal":
 		s.removeJournal(frame)
@@ -213,8 +214,23 @@ func (s *scenario) findFrame(seq uint64) (f *memFile, pos int64, size int64) {
 }
 
 func (s *scenario) harm(how string, seq uint64) {
+	if how == "flip-header" && s.blot != "" { // again: it is repaired
+		s.fs.files[s.blot].data[BlockBytes] ^= 0x10
+		s.blot = ""
+		return
+	}
 	f, pos, size := s.findFrame(seq)
 	switch how {
+	case "flip-header":
+		if pos != BlockBytes {
+			s.t.Fatalf("frame %d is not the first of its file", seq)
+		}
+		f.data[pos] ^= 0x10
+		for name, g := range s.fs.files {
+			if g == f {
+				s.blot = name
+			}
+		}
 	case "flip":
 		f.data[pos+frameHeaderBytes+5] ^= 0x10
 	case "erase":

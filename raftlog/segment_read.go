@@ -260,7 +260,8 @@ func (w *segmentRead) fill(r *fileReader, j *Job) error {
 		if w.headroom == 0 {
 			carry = nil
 		}
-		if int64(len(carry)) > w.headroom || w.headroom == 0 && taken == 0 {
+		// Every dst but the last gives a part: finish tells them apart by their number.
+		if int64(len(carry)) > w.headroom || taken == 0 {
 			return nil // the reader goes on from here
 		}
 	}
