@@ -508,3 +508,55 @@ func TestMembersOfOneListAreNamedByWhatIsSaidOfThem(t *testing.T) {
 		t.Errorf("other metadata: %v", d)
 	}
 }
+
+func TestKnownDifferencesOfRecordsAreNarrow(t *testing.T) {
+	fetch := func(limit, each int32) *Step {
+		r := kmsg.NewPtrFetchRequest()
+		r.Version, r.MaxBytes = 11, limit
+		ft := kmsg.NewFetchRequestTopic()
+		fp := kmsg.NewFetchRequestTopicPartition()
+		fp.PartitionMaxBytes = each
+		ft.Partitions = append(ft.Partitions, fp)
+		r.Topics = append(r.Topics, ft)
+		return &Step{Req: r}
+	}
+	fetched := func(bytes int) outcome {
+		r := kmsg.NewPtrFetchResponse()
+		ft := kmsg.NewFetchResponseTopic()
+		fp := kmsg.NewFetchResponseTopicPartition()
+		fp.RecordBatches = make([]byte, bytes)
+		ft.Partitions = append(ft.Partitions, fp)
+		r.Topics = append(r.Topics, ft)
+		return outcome{kind: "answer", resp: r}
+	}
+	list := kmsg.NewPtrListOffsetsRequest()
+	list.Version = 7
+	lt := kmsg.NewListOffsetsRequestTopic()
+	lp := kmsg.NewListOffsetsRequestTopicPartition()
+	lp.Timestamp = -3
+	lt.Partitions = append(lt.Partitions, lp)
+	list.Topics = append(list.Topics, lt)
+
+	more := Difference{"Topics[a].Partitions[0].RecordBatches", "{offset 0+0}", "{offset 0+0}{offset 1+0}"}
+	none := Difference{"Topics[a].Partitions[0].Offset", "3", "-1"}
+	deleted := []Step{{Req: kmsg.NewPtrDeleteRecordsRequest()}}
+	for _, c := range []struct {
+		name   string
+		st     *Step
+		before []Step
+		answer outcome
+		d      Difference
+		known  bool
+	}{
+		{"more than Kafka, within the limits", fetch(1000, 1000), nil, fetched(1000), more, true},
+		{"more than was asked for", fetch(999, 2000), nil, fetched(1000), more, false},
+		{"more than of a partition was asked for", fetch(2000, 999), nil, fetched(1000), more, false},
+		{"the largest timestamp after records were deleted", &Step{Req: list}, deleted, outcome{}, none, true},
+		{"the largest timestamp where none were", &Step{Req: list}, nil, outcome{}, none, false},
+	} {
+		unknown, _ := newKnownList(knownDifferences()).filter(c.st, c.before, [2]outcome{{}, c.answer}, []Difference{c.d})
+		if (len(unknown) == 0) != c.known {
+			t.Errorf("%s: known %v", c.name, len(unknown) == 0)
+		}
+	}
+}

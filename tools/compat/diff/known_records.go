@@ -141,7 +141,7 @@ func knownOfRecords() []known {
 			name: "ListOffsets: the largest timestamp is of deleted records", keys: []kmsg.Key{kmsg.ListOffsets},
 			when: func(c *knownCase) bool {
 				r, ok := c.step.Req.(*kmsg.ListOffsetsRequest)
-				return ok && c.Millrace == "-1" && slices.ContainsFunc(r.Topics, func(t kmsg.ListOffsetsRequestTopic) bool {
+				return ok && c.Millrace == "-1" && deletesRecords(c.before) && slices.ContainsFunc(r.Topics, func(t kmsg.ListOffsetsRequestTopic) bool {
 					return slices.ContainsFunc(t.Partitions, func(p kmsg.ListOffsetsRequestTopicPartition) bool { return p.Timestamp == -3 })
 				})
 			},
@@ -150,7 +150,7 @@ func knownOfRecords() []known {
 		{
 			name: "Fetch: a segment that ends by its records' timestamps", keys: []kmsg.Key{kmsg.Fetch}, field: "Topics.Partitions.RecordBatches",
 			when: func(c *knownCase) bool {
-				return len(c.Kafka) > 2 && len(c.Millrace) > len(c.Kafka) && strings.HasPrefix(c.Millrace, c.Kafka)
+				return len(c.Kafka) > 2 && len(c.Millrace) > len(c.Kafka) && strings.HasPrefix(c.Millrace, c.Kafka) && withinLimits(c)
 			},
 			because: "A Fetch, which ends where a segment does, may so return more than Kafka's",
 		},
@@ -175,6 +175,38 @@ func negativeLimit(req kmsg.Request) bool {
 	return r.MaxBytes < 0 || slices.ContainsFunc(r.Topics, func(t kmsg.FetchRequestTopic) bool {
 		return slices.ContainsFunc(t.Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.PartitionMaxBytes < 0 })
 	})
+}
+
+// deletesRecords says whether a step is a DeleteRecords.
+func deletesRecords(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(st Step) bool { return st.Req.Key() == int16(kmsg.DeleteRecords) })
+}
+
+// withinLimits says whether Millrace's answer to a Fetch has no more bytes than were
+// asked for. The request names topics by placeholders, so of the limits of partitions
+// the largest counts; where it names none, they are its session's, unknown here.
+func withinLimits(c *knownCase) bool {
+	req, ok := c.step.Req.(*kmsg.FetchRequest)
+	resp, answered := c.outs[1].resp.(*kmsg.FetchResponse)
+	if !ok || !answered {
+		return false
+	}
+	each := int32(-1)
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			each = max(each, p.PartitionMaxBytes)
+		}
+	}
+	total := 0
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			total += len(p.RecordBatches)
+			if each >= 0 && len(p.RecordBatches) > int(each) {
+				return false
+			}
+		}
+	}
+	return req.Version < 3 || total <= int(req.MaxBytes)
 }
 
 // asReplica says whether a request comes from a replica.
