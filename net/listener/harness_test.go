@@ -65,7 +65,8 @@ type testHandler struct {
 	mu     sync.Mutex
 	held   []func() // opProduce requests that wait, each to be called on the loop
 	served int
-	order  []uint64 // connections of the opHeap and opBig requests, as they were served
+	order  []uint64    // connections of the opHeap and opBig requests, as they were served
+	onHeap func(n int) // called with how many are in order, on the loop
 }
 
 func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
@@ -111,7 +112,11 @@ func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
 	case opHeap:
 		h.mu.Lock()
 		h.order = append(h.order, c.Info().ID)
+		n, then := len(h.order), h.onHeap
 		h.mu.Unlock()
+		if then != nil {
+			then(n)
+		}
 		c.Reply(f.Place, frameOf(corr, make([]byte, binary.BigEndian.Uint32(payload))))
 	case opEcho:
 		c.Reply(f.Place, frameOf(corr, payload))

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -510,6 +511,54 @@ func TestDataDoesNotWaitForTurns(t *testing.T) {
 	}
 	if at > 3 {
 		t.Errorf("the request of the data path was served as number %d of %d", at, len(h.order))
+	}
+}
+
+// TestDataComesBetweenTurns has a request of the data path arrive while others take
+// their turns.
+func TestDataComesBetweenTurns(t *testing.T) {
+	ts := start(t, nil)
+	const heavy, each, when = 20, 10, 50
+	var others []*client
+	for range heavy {
+		others = append(others, ts.dial())
+	}
+	c := ts.dial()
+	l, h := ts.loops[0], ts.handlers[0]
+	eventually(t, "the connections", func() bool { return l.stats.connections.Load() == heavy+1 })
+	held, free := make(chan struct{}), make(chan struct{})
+	l.Post(func() { close(held); <-free })
+	<-held
+	h.mu.Lock()
+	h.onHeap = func(n int) {
+		if n == when {
+			c.send(request(opBig, 1, u32(10)))
+		}
+	}
+	h.mu.Unlock()
+	for _, o := range others {
+		var b []byte
+		for i := range each {
+			b = append(b, request(opHeap, uint32(i), u32(turnBytesMax))...)
+		}
+		o.send(b)
+	}
+	close(free)
+	c.want(1, bytes.Repeat([]byte{1}, 10))
+	for _, o := range others {
+		for i := range each {
+			o.want(uint32(i), make([]byte, turnBytesMax))
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	count := map[uint64]int{}
+	for _, id := range h.order {
+		count[id]++
+	}
+	at := slices.IndexFunc(h.order, func(id uint64) bool { return count[id] == 1 })
+	if at > when+2 {
+		t.Errorf("a request that came with number %d was served as number %d of %d", when, at, len(h.order))
 	}
 }
 

@@ -166,8 +166,12 @@ func (l *Loop) serveWaiting() {
 }
 
 // nextTurns lets those go on that wait for their turn, as many as there is room for
-// before the sockets are looked at again.
+// before the sockets are looked at again. Until then it does nothing: the loop may end
+// many turns before, as replies and timers ask for one.
 func (l *Loop) nextTurns() {
+	if l.rung {
+		return
+	}
 	l.turnBytes = 0
 	w := &l.waiting
 	n := len(w.turns)
