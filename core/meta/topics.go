@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"millrace/core"
 )
@@ -53,6 +54,9 @@ type topicTable struct {
 	pages      *table[core.PartitionID, *page]
 	count      int
 	partitions int
+	// inOrder is what Topics lists, once somebody has asked for it; one for each set of
+	// topics.
+	inOrder *atomic.Pointer[[]*Topic]
 }
 
 // page holds the places of pageSlots partitions, by ID modulo pageSlots.
@@ -141,8 +145,21 @@ func (im *Image) TopicCount() int { return im.topics.count }
 // PartitionCount is the number of partitions of all topics.
 func (im *Image) PartitionCount() int { return im.topics.partitions }
 
-// Topics lists all topics in order of their names.
+// Topics lists all topics in order of their names. The list is not the caller's to
+// change.
 func (im *Image) Topics() []*Topic {
+	if im.topics.inOrder == nil {
+		return nil // there was never a topic
+	}
+	if all := im.topics.inOrder.Load(); all != nil {
+		return *all
+	}
+	all := im.sorted()
+	im.topics.inOrder.Store(&all) // two that come here at a time agree
+	return all
+}
+
+func (im *Image) sorted() []*Topic {
 	out := make([]*Topic, 0, im.topics.count)
 	for i := range topicBuckets {
 		if b := im.topics.byName.bucket(i); b != nil {
@@ -207,6 +224,7 @@ func (e *Edit) Put(t *Topic) {
 	e.Remove(t.Name)
 	e.copyTables()
 	tt := &e.Image.topics
+	tt.inOrder = new(atomic.Pointer[[]*Topic])
 	own(tt.byName, &e.names, nameBucket(t.Name))[t.Name] = t
 	own(tt.byID, &e.topicIDs, idBucket(t.ID))[t.ID] = t
 	for _, p := range t.Partitions {
@@ -228,6 +246,7 @@ func (e *Edit) Remove(name string) {
 	}
 	e.copyTables()
 	tt := &e.Image.topics
+	tt.inOrder = new(atomic.Pointer[[]*Topic])
 	delete(own(tt.byName, &e.names, nameBucket(name)), name)
 	delete(own(tt.byID, &e.topicIDs, idBucket(t.ID)), t.ID)
 	for _, p := range t.Partitions {

@@ -55,6 +55,34 @@ func TestImagesAreImmutable(t *testing.T) {
 	}
 }
 
+// TestTopicsOfAnEditAreListedAsTheyAre asks for the list at every step of an edit.
+func TestTopicsOfAnEditAreListedAsTheyAre(t *testing.T) {
+	a, b, other := makeTopic("a", 1, 1), makeTopic("b", 2, 1), makeTopic("a", 3, 1)
+	old := (&Image{}).WithTopic(b)
+	e := old.Edit()
+	step := func(what string, want ...*Topic) {
+		t.Helper()
+		if got := e.Image.Topics(); !slices.Equal(got, want) {
+			t.Errorf("%s: %d topics, want %d", what, len(got), len(want))
+		}
+	}
+	step("before", b)
+	e.Put(a)
+	step("put", a, b)
+	e.Put(other)
+	step("replaced", other, b)
+	e.Remove("b")
+	step("removed", other)
+	e.Remove("a")
+	step("all removed")
+	if got := old.Topics(); !slices.Equal(got, []*Topic{b}) {
+		t.Errorf("the old image has %d topics", len(got))
+	}
+	if first, again := old.Topics(), old.Edit().Done().Topics(); &first[0] != &again[0] {
+		t.Error("the list of the same topics was made twice")
+	}
+}
+
 // TestQuotasOfOneEditAreCopiedOnce: one of many changes costs what it changes, and
 // no earlier Image sees any of them.
 func TestQuotasOfOneEditAreCopiedOnce(t *testing.T) {

@@ -34,5 +34,5 @@ func (w *Worker) hasNullArray(req kmsg.Request, body []byte) bool {
 	return len(again) >= at+4 && body[at] >= 0x80 && bytes.Equal(again[at:at+4], []byte{0, 0, 0, 0})
 }
 
-// scratchBytesMax is the largest buffer that is kept for hasNullArray.
-const scratchBytesMax = 64 << 10
+// scratchBytesMax is the largest Worker.scratch that is kept.
+const scratchBytesMax = 1 << 20

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -110,9 +111,13 @@ func (r *Request) Reply(resp kmsg.Response) {
 		cutTexts(resp)
 	}
 	flexible := r.Version >= r.api.flexibleFrom && r.Key != int16(kmsg.ApiVersions)
-	b := appendReplyHeader(make([]byte, 0, 256), r.CorrelationID, flexible)
-	b = resp.AppendTo(b)
+	b := resp.AppendTo(appendReplyHeader(r.w.scratch[:0], r.CorrelationID, flexible))
 	setFrameLength(b, len(b))
+	if cap(b) > scratchBytesMax {
+		r.w.scratch = nil
+	} else {
+		r.w.scratch, b = b, bytes.Clone(b)
+	}
 	r.ReplyFrame(Reply{Head: b})
 }
 

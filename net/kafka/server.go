@@ -92,7 +92,7 @@ type Worker struct {
 	// Owned by the loop.
 	sessions  *fetchSessionCache
 	producers producerIDs
-	scratch   []byte // of hasNullArray
+	scratch   []byte // for what is encoded and not kept
 }
 
 // NewWorker makes the Worker of a loop.
