@@ -35,6 +35,17 @@ type jobWork interface {
 	finish(j *Job)
 }
 
+// NewJob makes a Job of the caller's own, of something that takes long; fn touches
+// nothing of the log or the loop.
+func NewJob(l *Log, fn func() error) *Job {
+	return &Job{Log: l, CatchUp: true, work: ownWork(fn)}
+}
+
+type ownWork func() error
+
+func (w ownWork) run(*Job) error { return w() }
+func (w ownWork) finish(*Job)    {}
+
 // Run does the I/O. Blocks; any goroutine.
 func (j *Job) Run() { j.Err = j.work.run(j) }
 

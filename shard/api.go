@@ -318,6 +318,7 @@ type Stats struct {
 	AppendedBytes uint64
 	InflightBytes int64
 	FetchWaiters  int
+	Lookups       int    // of timestamps, that wait for their turn
 	Refused       uint64 // for lack of budget
 	Elections     uint64 // won
 	PeerDropped   uint64 // messages of peers that were not taken or not sent

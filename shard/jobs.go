@@ -46,7 +46,7 @@ func (s *Shard) onJobDone(j *raftlog.Job) {
 	case *readAhead:
 		s.onAheadJob(o, j)
 	case *timeQuery:
-		s.onTimeJob(o, j)
+		s.onLookupJob(o, j)
 	case *host:
 		s.onHostJob(o, j)
 	case *catchUp:

@@ -1,8 +1,12 @@
 package shard
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
+
+	"github.com/klauspost/compress/gzip"
 
 	"millrace/core"
 	"millrace/core/records"
@@ -159,4 +163,127 @@ func TestRetentionMovesTheLogStart(t *testing.T) {
 		t.Fatalf("%v, %v", got, f.Parts[0].Err)
 	}
 	f.dropData()
+}
+
+// gzipped compresses a batch.
+func gzipped(b core.Batch) core.Batch {
+	var out bytes.Buffer
+	out.Write(b[:core.BatchHeaderBytes])
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(b.Records()); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	z := core.Batch(out.Bytes())
+	binary.BigEndian.PutUint32(z[8:], uint32(len(z)-12))
+	z.SetAttributes(1)
+	z.Seal()
+	return z
+}
+
+// lookupsOf asks for so many timestamps of a partition, in one turn.
+func lookupsOf(n *testNode, id core.PartitionID, count int) (all []*ListOffset) {
+	for i := range count {
+		r := &ListOffset{Partition: id, Timestamp: int64(i), CurrentEpoch: -1}
+		n.send(Event{Kind: EventRequest, Request: r})
+		all = append(all, r)
+	}
+	return all
+}
+
+func answeredOf(n *testNode, all []*ListOffset) (count int) {
+	for _, r := range all {
+		if n.answered(r) {
+			count++
+		}
+	}
+	return count
+}
+
+// TestLookupsTakeTurns: a request with many of them keeps no other waiting, and what
+// must be decompressed is, by one job at a time.
+func TestLookupsTakeTurns(t *testing.T) {
+	const many = 100
+	for _, packed := range []bool{false, true} {
+		c := newCluster(t, 1).start()
+		ids := c.topic("t", 2)
+		c.run()
+		n := c.leader(ids[0])
+		b := batchOf(1, 1<<20, many)
+		if packed {
+			b = gzipped(b)
+		} else {
+			b = batchOf(1, 100, many)
+		}
+		n.must(n.produceTo(ids[0], b))
+		n.must(n.produceTo(ids[1], batchOf(1, 100, many)))
+		first := lookupsOf(n, ids[0], many)
+		other := lookupsOf(n, ids[1], 1)
+		for turn := 0; answeredOf(n, first) < many; turn++ {
+			before, jobs := answeredOf(n, first), n.shard.jobsInflight
+			n.turn()
+			if got := answeredOf(n, first) - before; got > lookupsPerTurn || packed && (got > 1 || jobs > 1) {
+				t.Fatalf("packed %v: turn %d answers %d with %d jobs", packed, turn, got, jobs)
+			}
+			if turn == 20 && answeredOf(n, other) == 0 {
+				t.Errorf("packed %v: another partition's lookup waits for all %d", packed, many)
+			}
+			if turn > 10*many {
+				t.Fatalf("packed %v: %d answers of %d", packed, answeredOf(n, first), many)
+			}
+			if n.next > 0 && n.next <= c.now {
+				n.send(Event{Kind: EventTimer})
+			}
+		}
+		for _, r := range append(first, other...) {
+			if r.Err != nil || r.Offset != 0 || r.FoundTimeMs != many {
+				t.Fatalf("packed %v, timestamp %d: offset %d at %d (%v)", packed, r.Timestamp, r.Offset, r.FoundTimeMs, r.Err)
+			}
+		}
+		if st := n.shard.Stats(); st.Lookups != 0 || n.shard.lookups.running != 0 || n.shard.lookups.scanning {
+			t.Errorf("packed %v: %d wait, %d run in the end", packed, st.Lookups, n.shard.lookups.running)
+		}
+	}
+}
+
+// TestLookupsThatWaitAreAnsweredInTheEnd: when they have waited for too long, when the
+// topic is deleted, and when the node stops.
+func TestLookupsThatWaitAreAnsweredInTheEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(c *cluster, n *testNode)
+		want error
+	}{
+		{"late", func(c *cluster, _ *testNode) { c.now += lookupWaitMax + core.Second }, core.ErrOverloaded},
+		{"deleted", func(c *cluster, _ *testNode) {
+			im := c.image.WithoutTopic("t")
+			im.Version = c.image.Version + 1
+			c.publish(im)
+		}, core.ErrUnknownPartition},
+		{"stopped", func(_ *cluster, n *testNode) { n.send(Event{Kind: EventShutdown}) }, core.ErrShuttingDown},
+	} {
+		c := newCluster(t, 1).start()
+		id := c.topic("t", 1)[0]
+		c.run()
+		n := c.leader(id)
+		n.must(n.produceTo(id, gzipped(batchOf(1, 1<<20, 1000))))
+		all := lookupsOf(n, id, 50)
+		n.turn()
+		if st := n.shard.Stats(); st.Lookups == 0 {
+			t.Fatalf("%s: none waits", tc.name)
+		}
+		tc.do(c, n)
+		for range 100 {
+			n.send(Event{Kind: EventTimer})
+			n.turn()
+		}
+		if got := answeredOf(n, all); got != len(all) {
+			t.Fatalf("%s: %d of %d are answered", tc.name, got, len(all))
+		}
+		if err := all[len(all)-1].Err; !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
 }

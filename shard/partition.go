@@ -60,6 +60,7 @@ type partition struct {
 	// Clients.
 	producers producers
 	waits     []waitRef
+	lookups   []*timeQuery // wait for their turn
 	aheads    []*readAhead
 	host      *host // the state machine; nil for ordinary partitions
 }

@@ -36,6 +36,7 @@ type Shard struct {
 	awaitDirty   bool
 	fetchWaiters int
 	parked       []*fetchWait
+	lookups      lookups
 	aheads       []*readAhead
 	aheadBytes   int // ready or reserved, of all
 
@@ -73,6 +74,7 @@ func New(o Options) (*Shard, error) {
 		return nil, err
 	}
 	s := &Shard{opts: o, partitions: make(map[core.PartitionID]*partition), chance: chance{o.Seed}}
+	s.lookups.left = lookupsPerTurn
 	for _, log := range o.Logs.All() {
 		p := &partition{id: log.ID(), log: log, leader: core.NoNode}
 		if p.broken = log.Damaged(); p.broken == nil {
@@ -185,8 +187,9 @@ func (s *Shard) onTimers() {
 	if s.fatal != nil {
 		return
 	}
+	armed := s.timers.seq
 	for n := len(s.timers.heap); n > 0; n-- {
-		owner := s.timers.due(s.now)
+		owner := s.timers.due(s.now, armed)
 		if owner == nil {
 			return
 		}
@@ -374,8 +377,9 @@ func (s *Shard) shutdown() {
 	}
 }
 
-// answerWaiters answers Fetches with what there is, and Awaits with err.
+// answerWaiters answers Fetches with what there is, lookups and Awaits with err.
 func (s *Shard) answerWaiters(err error) {
+	s.failLookups(err)
 	for _, p := range s.order {
 		for len(p.waits) > 0 {
 			s.finishFetch(p.waits[0].w)
@@ -394,6 +398,7 @@ func (s *Shard) Stats() Stats {
 	st := s.stats
 	st.Partitions, st.Leaders = len(s.order), s.leaders
 	st.InflightBytes, st.FetchWaiters = s.inflightBytes, s.fetchWaiters+len(s.parked)
+	st.Lookups = s.lookups.waiting
 	st.RaftWarnings = s.raftLog.warnings + s.raftLog.errors
 	return st
 }

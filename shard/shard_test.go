@@ -161,7 +161,7 @@ func TestTimersFireInOrder(t *testing.T) {
 				armed++
 			}
 		}
-		for o := q.due(2000); o != nil; o = q.due(2000) {
+		for o := q.due(2000, q.seq); o != nil; o = q.due(2000, q.seq) {
 			at := o.(*note).timer.at
 			if at < last {
 				t.Fatalf("round %d: %d after %d", round, at, last)
@@ -171,6 +171,36 @@ func TestTimersFireInOrder(t *testing.T) {
 		}
 		if armed != 0 || q.next() != 0 {
 			t.Fatalf("round %d: %d timers are lost", round, armed)
+		}
+	}
+}
+
+// again arms itself whenever it fires.
+type again struct {
+	timer
+	fired int
+}
+
+func (a *again) onTimer(s *Shard, now core.Tick) {
+	a.fired++
+	s.timers.set(&a.timer, a, now)
+}
+
+// TestATimerThatIsArmedForNowWaits: there are others, and it fires once for an event.
+func TestATimerThatIsArmedForNowWaits(t *testing.T) {
+	c := newCluster(t, 1).start()
+	c.run()
+	s := c.nodes[0].shard
+	a, later := &again{}, make([]note, 20)
+	s.timers.set(&a.timer, a, c.now)
+	for i := range later {
+		s.timers.set(&later[i].timer, &later[i], c.now+core.Second)
+	}
+	for i := range 3 {
+		c.nodes[0].send(Event{Kind: EventTimer})
+		c.nodes[0].turn()
+		if a.fired != i+1 {
+			t.Fatalf("fired %d times for %d events", a.fired, i+1)
 		}
 	}
 }

@@ -61,9 +61,10 @@ func (q *timers) stop(t *timer) {
 	}
 }
 
-// due disarms and returns the owner of the first timer that is due, or nil.
-func (q *timers) due(now core.Tick) timerOwner {
-	if len(q.heap) == 0 || q.heap[0].t.at > now {
+// due disarms and returns the owner of the first timer that is due, or nil. One that
+// was armed for now after seq was the newest is not.
+func (q *timers) due(now core.Tick, seq uint64) timerOwner {
+	if len(q.heap) == 0 || q.heap[0].t.at > now || q.heap[0].t.at == now && q.heap[0].t.seq > seq {
 		return nil
 	}
 	slot := q.heap[0]

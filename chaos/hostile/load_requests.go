@@ -316,13 +316,13 @@ func requestLoads() []attack {
 		}},
 		bombs("300 decompression bombs of 64 MiB", 0, nil),
 		bombs("300 bombs with a timestamp in a year", 365*86400_000, nil),
-		bombs("40 lookups in bombs", 0, func() request {
+		bombs("300 lookups in a bomb", lookupsLater, func() request {
 			req := kmsg.NewPtrListOffsetsRequest()
 			t := kmsg.NewListOffsetsRequestTopic()
 			t.Topic = topicName
-			for range 40 {
+			for i := range 300 { // nothing but the bomb is as young; each is another lookup
 				p := kmsg.NewListOffsetsRequestTopicPartition()
-				p.Partition, p.Timestamp = 1, time.Now().Add(-time.Hour).UnixMilli()
+				p.Partition, p.Timestamp = 1, time.Now().UnixMilli()+lookupsLater/2+int64(i)
 				t.Partitions = append(t.Partitions, p)
 			}
 			req.Topics = append(req.Topics, t)
@@ -379,6 +379,10 @@ func bombs(name string, later int64, ask func() request) attack {
 }
 
 const bombBytes = 64 << 20
+
+// lookupsLater is how much younger than now the bomb is that is looked up, in ms;
+// an hour is allowed.
+const lookupsLater = 40 * 60_000
 
 // inflatingTakes is the CPU time of this thread for inflating once.
 func inflatingTakes(packed []byte) (time.Duration, error) {

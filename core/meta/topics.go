@@ -109,6 +109,9 @@ func pageBucket(n core.PartitionID) int           { return int(n % topicBuckets)
 
 // Topic finds a topic by name; nil if there is none.
 func (im *Image) Topic(name string) *Topic {
+	if len(name) > core.TopicNameBytesMax {
+		return nil // of a client that may name thousands such
+	}
 	t, _ := im.topics.byName.get(nameBucket(name), name)
 	return t
 }

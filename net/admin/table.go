@@ -49,6 +49,7 @@ var table = []Metric{
 	{Name: "millrace_shard_fetch_waiters", Kind: Gauge, Labels: []string{"shard"}, Help: "Fetches that wait for records."},
 	{Name: "millrace_shard_reads_starved_total", Kind: Counter, Labels: []string{"shard"}, Help: "Reads of records that found no payload memory and had to wait."},
 	{Name: "millrace_shard_reads_ahead_total", Kind: Counter, Labels: []string{"shard"}, Help: "Reads of history that were begun before a sequential consumer asked for it."},
+	{Name: "millrace_shard_lookups_waiting", Kind: Gauge, Labels: []string{"shard"}, Help: "Lookups of timestamps that wait for their turn."},
 	{Name: "millrace_shard_fetch_waiters_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_shard_fetch_waiters."},
 
 	{Name: "millrace_payload_memory_bytes", Kind: Gauge, Labels: []string{"shard", "state"}, Help: "Payload memory outside the Go heap: mapped, and of it live (some buffer refers to it)."},

@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"slices"
+
 	"millrace/core"
 	"millrace/core/arena"
 	"millrace/shard"
@@ -34,6 +36,9 @@ func (f *fetch) encode() Reply {
 	}
 	told := f.told(e)
 	e.makeRoom(f, told)
+	if r.Version < fetchTopicIDs {
+		e.b = slices.Grow(e.b, bytesOfNames(told))
+	}
 	e.length(countTopics(told))
 	leaders := false
 	for begin := 0; begin < len(told); {
@@ -87,6 +92,17 @@ func (f *fetch) told(e *fetchReply) []*fetchItem {
 	}
 	f.session.finish(told)
 	return told
+}
+
+// bytesOfNames is what the names of topics take: a buffer that grows with thousands of
+// long ones is copied again and again.
+func bytesOfNames(told []*fetchItem) (n int) {
+	for i, it := range told {
+		if i == 0 || it.want.topic != told[i-1].want.topic {
+			n += len(it.want.topic.name)
+		}
+	}
+	return n
 }
 
 // countTopics counts the runs of partitions of one topic.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"millrace/core"
 	"millrace/shard"
 )
 
@@ -23,12 +24,22 @@ func lowestListOffsetsVersion(timestamp int64) int16 {
 	return 0
 }
 
-// serveListOffsets finds offsets by timestamp.
+// offsetAsk is what the answer for a partition depends on.
+type offsetAsk struct {
+	id        core.PartitionID
+	timestamp int64
+	epoch     int32
+}
+
+// serveListOffsets finds offsets by timestamp. What is asked again and again is looked
+// up once.
 func serveListOffsets(r *Request) {
 	req := r.Body.(*kmsg.ListOffsetsRequest)
 	resp := kmsg.NewPtrListOffsetsResponse()
 	im := r.Image()
 	var asks []partitionAsk[*shard.ListOffset, kmsg.ListOffsetsResponseTopicPartition]
+	var again [][2]*kmsg.ListOffsetsResponseTopicPartition // which is answered like which
+	asked := make(map[offsetAsk]*kmsg.ListOffsetsResponseTopicPartition)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		if len(t.Partitions) == 0 {
@@ -42,12 +53,19 @@ func serveListOffsets(r *Request) {
 			*out = kmsg.NewListOffsetsResponseTopicPartition()
 			out.Partition = in.Partition
 			p := im.Partition(t.Topic, in.Partition)
+			ask := offsetAsk{timestamp: in.Timestamp, epoch: in.CurrentLeaderEpoch}
+			if p != nil {
+				ask.id = p.ID
+			}
 			switch {
 			case r.Version < lowestListOffsetsVersion(in.Timestamp) || in.Timestamp < -6:
 				out.ErrorCode = codeUnsupportedVersion
 			case p == nil:
 				out.ErrorCode = codeUnknownTopicOrPartition
+			case asked[ask] != nil:
+				again = append(again, [2]*kmsg.ListOffsetsResponseTopicPartition{out, asked[ask]})
 			default:
+				asked[ask] = out
 				q := &shard.ListOffset{
 					Partition: p.ID, Timestamp: in.Timestamp, CurrentEpoch: in.CurrentLeaderEpoch,
 					ReadCommitted: req.IsolationLevel == 1,
@@ -61,5 +79,10 @@ func serveListOffsets(r *Request) {
 		if out.ErrorCode = ErrorCode(q.Err); q.Err == nil {
 			out.Offset, out.Timestamp, out.LeaderEpoch = int64(q.Offset), q.FoundTimeMs, q.LeaderEpoch
 		}
-	}, func() { r.Reply(resp) })
+	}, func() {
+		for _, of := range again {
+			*of[0] = *of[1]
+		}
+		r.Reply(resp)
+	})
 }

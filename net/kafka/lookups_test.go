@@ -49,6 +49,36 @@ func TestListOffsetsSpecialTimestampsHaveAVersion(t *testing.T) {
 	}
 }
 
+// TestListOffsetsLooksUpOnceWhatIsAskedAgain answers everything, each like the first.
+func TestListOffsetsLooksUpOnceWhatIsAskedAgain(t *testing.T) {
+	f := newFixture(t)
+	f.loop.answer = func(_ core.ShardID, q shard.Request) bool {
+		lo := q.(*shard.ListOffset)
+		place, _ := f.loop.image.Locate(lo.Partition)
+		lo.Offset, lo.FoundTimeMs = core.Offset(lo.Timestamp*10+int64(place.Num)), lo.Timestamp
+		return true
+	}
+	req := kmsg.NewPtrListOffsetsRequest()
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = "t"
+	for i := range 60 {
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.Timestamp, p.CurrentLeaderEpoch = int32(i%2), int64(i%3), -1
+		rt.Partitions = append(rt.Partitions, p)
+	}
+	req.Topics = append(req.Topics, rt, rt)
+	for _, at := range f.ask(req, 7).(*kmsg.ListOffsetsResponse).Topics {
+		for i, p := range at.Partitions {
+			if p.Partition != int32(i%2) || p.Timestamp != int64(i%3) || p.Offset != int64(i%3*10+i%2) || p.ErrorCode != 0 {
+				t.Fatalf("number %d: %+v", i, p)
+			}
+		}
+	}
+	if n := len(f.loop.submitted); n != 6 {
+		t.Errorf("%d lookups, want 6", n)
+	}
+}
+
 func TestOffsetForLeaderEpoch(t *testing.T) {
 	for v := int16(2); v <= 4; v++ {
 		f := newFixture(t)

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -13,7 +14,7 @@ import (
 // reason (a default value sent as a tagged field, a varint longer than need be)
 // nothing is told.
 func (w *Worker) hasNullArray(req kmsg.Request, body []byte) bool {
-	w.scratch = req.AppendTo(w.scratch[:0])
+	w.scratch = req.AppendTo(slices.Grow(w.scratch[:0], len(body)))
 	again := w.scratch
 	if cap(w.scratch) > scratchBytesMax {
 		w.scratch = nil

@@ -562,6 +562,33 @@ func TestDataComesBetweenTurns(t *testing.T) {
 	}
 }
 
+// TestCostlyRequestsOfTheDataPathTakeTurns: those that are large, and those of a
+// connection whose last answer was.
+func TestCostlyRequestsOfTheDataPathTakeTurns(t *testing.T) {
+	s := &session{loop: &Loop{turnBytes: turnBytesMax}}
+	for _, c := range []struct {
+		key            uint16
+		size, lastHead int
+		waits          bool
+	}{
+		{0, 100, 0, false}, {1, 100, 0, false}, {12, 100, 0, false}, {3, 100, 0, true},
+		{0, 1 << 20, 0, false}, // its bytes are payload
+		{1, cheapBytesMax, cheapBytesMax, false},
+		{1, cheapBytesMax + 1, 0, true},
+		{0, 100, cheapBytesMax + 1, true}, {1, 100, cheapBytesMax + 1, true},
+	} {
+		binary.BigEndian.PutUint16(s.prelude[4:], c.key)
+		s.size, s.lastHead = c.size, c.lastHead
+		if s.waitsForTurn() != c.waits {
+			t.Errorf("key %d, %d bytes after an answer of %d: waits %v", c.key, c.size, c.lastHead, !c.waits)
+		}
+	}
+	s.loop.turnBytes--
+	if s.waitsForTurn() {
+		t.Error("waits though there is room")
+	}
+}
+
 func TestStopDoesNotWaitForALoopThatIsBusy(t *testing.T) {
 	ts := start(t, nil)
 	held, free := make(chan struct{}), make(chan struct{})

@@ -65,6 +65,7 @@ type session struct {
 	preludeHave int
 	size        int // of the frame, once the length is known
 	lastSize    int // of the frame before it
+	lastHead    int // heap bytes of the last answer
 	hasTicket   bool
 	overtook    bool      // the ticket is of loop.overtaking
 	buf         arena.Buf // of a Produce frame
@@ -130,17 +131,26 @@ func (s *session) pump(src source) {
 // inbox, in heap bytes of requests and of their answers, which is about the time that
 // they take. Beyond it requests wait for their turn, in order, but for those of the
 // data path, which are cheap in this respect: readers of all metadata must not keep
-// producers and consumers waiting.
-const turnBytesMax = 64 << 10
+// producers and consumers waiting. A Fetch of thousands of partitions is not cheap, nor
+// is what a connection sends whose last answer was not.
+const (
+	turnBytesMax  = 64 << 10
+	cheapBytesMax = 16 << 10
+)
 
 // waitsForTurn says whether the frame whose prelude was read is to wait.
 func (s *session) waitsForTurn() bool {
-	const produce, fetch, heartbeat = 0, 1, 12
-	switch binary.BigEndian.Uint16(s.prelude[4:]) {
-	case produce, fetch, heartbeat:
+	if s.loop.turnBytes < turnBytesMax {
 		return false
 	}
-	return s.loop.turnBytes >= turnBytesMax
+	const produce, fetch, heartbeat = 0, 1, 12
+	switch binary.BigEndian.Uint16(s.prelude[4:]) {
+	case produce:
+		return s.lastHead > cheapBytesMax
+	case fetch, heartbeat:
+		return s.lastHead > cheapBytesMax || s.size > cheapBytesMax
+	}
+	return true
 }
 
 // readPrelude reads the length, checks it, and reads the API key and version.
@@ -372,6 +382,7 @@ func (s *session) Reply(place uint64, r kafka.Reply) {
 	s.giveBack(sl)
 	s.outBytes += int64(r.Len())
 	s.loop.turnBytes += len(r.Head)
+	s.lastHead = len(r.Head)
 	s.countHead(len(r.Head))
 	for {
 		sl := s.slots.first()

@@ -104,6 +104,7 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 			set("millrace_shard_peer_dropped_total", float64(s.PeerDropped))
 			set("millrace_shard_inflight_bytes", float64(s.InflightBytes))
 			set("millrace_shard_fetch_waiters", float64(s.FetchWaiters))
+			set("millrace_shard_lookups_waiting", float64(s.Lookups))
 			set("millrace_shard_reads_starved_total", float64(s.ReadsStarved))
 			set("millrace_shard_reads_ahead_total", float64(s.ReadsAhead))
 		}
