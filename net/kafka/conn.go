@@ -69,11 +69,19 @@ type Conn interface {
 	Expect(place uint64, n int)
 	// Parked says that the request of a place waits for something other than work,
 	// and that what is kept of it is bounded elsewhere: its bytes are given back, so
-	// that requests that wait do not keep others from being read.
-	Parked(place uint64)
+	// that requests that wait do not keep others from being read. by, if not nil,
+	// is told when the connection ends before the place is filled.
+	Parked(place uint64, by Waiter)
 	// Close ends the connection; replies not yet sent are dropped. reason is for
 	// the log and must say what was refused.
 	Close(reason string)
+}
+
+// Waiter is a request that waits for what may never come.
+type Waiter interface {
+	// Gone says that nobody waits for the answer any more. The place is filled all the
+	// same, soon.
+	Gone()
 }
 
 // Reply is one response frame, its length prefix included, in pieces to be

@@ -57,8 +57,8 @@ type scriptConn struct {
 	closed  string
 }
 
-func (c *scriptConn) Info() *ConnInfo { return &c.info }
-func (c *scriptConn) Parked(uint64)   {}
+func (c *scriptConn) Info() *ConnInfo       { return &c.info }
+func (c *scriptConn) Parked(uint64, Waiter) {}
 func (c *scriptConn) Reply(place uint64, r Reply) {
 	if _, twice := c.replies[place]; twice {
 		panic("a place was filled twice")

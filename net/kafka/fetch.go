@@ -44,6 +44,7 @@ type fetch struct {
 	deadline core.Tick
 	parked   int64
 	met      bool // the shard that ended the round has its share
+	gone     bool // so has the client
 
 	answer fetchReply
 	// one is the room for what most requests need: one partition of one shard.
@@ -176,7 +177,7 @@ func (f *fetch) park() {
 	}
 	f.parked = n
 	w.parked.Add(n)
-	f.r.Parked()
+	f.r.Parked(f)
 }
 
 // submit begins a round: each shard waits for its share of what is missing above
@@ -195,7 +196,7 @@ func (f *fetch) submit(missing int) {
 // again begins another round where the round that is over found too little and
 // nothing that the client must hear of at once.
 func (f *fetch) again() bool {
-	if !f.met {
+	if !f.met || f.gone {
 		return false // whatever the reason, it would not wait the next time either
 	}
 	missing := f.minBytes
@@ -282,6 +283,15 @@ func (f *fetch) Resume(q shard.Request) {
 				f.r.w.loop.Cancel(a.id, a.q)
 			}
 		}
+	}
+}
+
+// Gone implements Waiter: what waits in the shards would keep others from waiting, for
+// up to fetchWaitMax.
+func (f *fetch) Gone() {
+	f.gone = true
+	for _, a := range f.asked {
+		f.r.w.loop.Cancel(a.id, a.q)
 	}
 }
 

@@ -559,3 +559,19 @@ func TestFetchesThatWaitGiveTheirBytesBackAndAreBounded(t *testing.T) {
 		t.Errorf("%d bytes are parked after the last answer", bytes)
 	}
 }
+
+// TestAFetchWhoseClientIsGoneWaitsNoMore, in any of the shards that it asked.
+func TestAFetchWhoseClientIsGoneWaitsNoMore(t *testing.T) {
+	f := newFixture(t)
+	f.loop.answer = func(core.ShardID, shard.Request) bool { return false } // all wait
+	f.serve(frameBytes(fetchRequest("t", 0, 0, fetchPart{0, 1}, fetchPart{1, 1}), 12))
+	f.loop.run()
+	if n := len(f.loop.held); n != 2 || f.conn.waiter == nil {
+		t.Fatalf("%d shards are asked", n)
+	}
+	f.conn.waiter.Gone()
+	f.loop.run()
+	if bytes, _, _ := f.server.Parked(); len(f.loop.cancelled) < 2 || len(f.loop.held) != 0 || bytes != 0 || len(f.loop.submitted) != 2 {
+		t.Errorf("%d are cancelled, %d wait, %d bytes are parked, %d rounds", len(f.loop.cancelled), len(f.loop.held), bytes, len(f.loop.submitted)/2)
+	}
+}

@@ -42,7 +42,7 @@ func (l *atOnce) Submit(_ core.ShardID, q shard.Request) {
 }
 
 func (l *atOnce) Info() *ConnInfo         { return &l.info }
-func (l *atOnce) Parked(uint64)           {}
+func (l *atOnce) Parked(uint64, Waiter)   {}
 func (l *atOnce) Expect(uint64, int)      {}
 func (l *atOnce) Close(reason string)     { panic("BUG: " + reason) }
 func (l *atOnce) Reply(_ uint64, r Reply) { l.got = r.Len() }

@@ -107,12 +107,17 @@ type fakeConn struct {
 	replies map[uint64][]byte
 	closed  string
 	parked  int
+	waiter  Waiter // of the last Parked
 	next    uint64
 }
 
-func (c *fakeConn) Info() *ConnInfo     { return &c.info }
-func (c *fakeConn) Expect(uint64, int)  {}
-func (c *fakeConn) Parked(uint64)       { c.parked++ }
+func (c *fakeConn) Info() *ConnInfo    { return &c.info }
+func (c *fakeConn) Expect(uint64, int) {}
+func (c *fakeConn) Parked(_ uint64, by Waiter) {
+	c.parked++
+	c.waiter = by
+}
+
 func (c *fakeConn) Close(reason string) { c.closed = reason }
 func (c *fakeConn) Reply(place uint64, r Reply) {
 	if _, twice := c.replies[place]; twice {

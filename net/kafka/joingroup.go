@@ -6,7 +6,7 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // KIP-394, KIP-800).
 func serveJoinGroup(r *Request) {
 	req := r.Body.(*kmsg.JoinGroupRequest)
-	r.Parked() // the coordinator counts what it keeps
+	r.Parked(nil) // the coordinator counts what it keeps
 	r.toGroup(req.Group, func(code int16) kmsg.Response {
 		resp := kmsg.NewPtrJoinGroupResponse()
 		resp.ErrorCode = code

@@ -128,10 +128,10 @@ func (r *Request) ReplyFrame(reply Reply) {
 }
 
 // Parked gives the request's bytes back while it waits for others: what is kept of
-// it is bounded where it waits. Payload is gone then.
-func (r *Request) Parked() {
+// it is bounded where it waits. Payload is gone then. by may be nil.
+func (r *Request) Parked(by Waiter) {
 	r.Payload = nil
-	r.conn.Parked(r.place)
+	r.conn.Parked(r.place, by)
 }
 
 // ReplyNothing ends a request that has no response (Produce with acks=0).

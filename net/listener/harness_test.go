@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 const (
 	opProduce = 0  // held until the test lets it go; its payload is arena memory
 	opBig     = 1  // replies with as many bytes as the payload says
+	opWait    = 2  // waits until its connection is gone
 	opShard   = 3  // answered by the shard that the payload names
 	opLate    = 4  // answered by a timer after as many milliseconds as the payload says
 	opHeap    = 5  // replies with as many bytes of the heap as the payload says
@@ -67,6 +69,7 @@ type testHandler struct {
 	served int
 	order  []uint64    // connections of the opHeap and opBig requests, as they were served
 	onHeap func(n int) // called with how many are in order, on the loop
+	gone   atomic.Int32
 }
 
 func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
@@ -102,6 +105,11 @@ func (h *testHandler) Serve(c kafka.Conn, f kafka.Frame) {
 		r.Tail, r.Bufs = [][]byte{buf.Bytes()[:n/2], buf.Bytes()[n/2:]}, []arena.Buf{buf}
 		binary.BigEndian.PutUint32(r.Head, uint32(r.Len()-4))
 		c.Reply(f.Place, r)
+	case opWait:
+		c.Parked(f.Place, goneFunc(func() {
+			h.gone.Add(1)
+			h.loop.After(h.loop.Now(), func() { c.Reply(f.Place, frameOf(corr, nil)) })
+		}))
 	case opShard:
 		q := &shard.Describe{}
 		q.Owner = resume(func() { c.Reply(f.Place, frameOf(corr, payload)) })
@@ -132,6 +140,10 @@ func (h *testHandler) count() {
 	defer h.mu.Unlock()
 	h.served++
 }
+
+type goneFunc func()
+
+func (f goneFunc) Gone() { f() }
 
 type resume func()
 

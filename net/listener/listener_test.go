@@ -407,6 +407,35 @@ func TestCloseDropsTheConnectionAlone(t *testing.T) {
 	b.want(4, []byte("y"))
 }
 
+// TestWhoWaitsIsToldThatTheClientIsGone, and who has been answered is not.
+func TestWhoWaitsIsToldThatTheClientIsGone(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		var ts *testServer
+		var c *client
+		if secure {
+			var a *authority
+			ts, a, _ = startTLS(t, nil)
+			c, _ = ts.dialTLS(&tls.Config{RootCAs: a.pool()})
+		} else {
+			ts = start(t, nil)
+			c = ts.dial()
+		}
+		c.send(request(opEcho, 1, []byte("x")))
+		c.want(1, []byte("x"))
+		c.send(append(request(opWait, 2, nil), append(request(opWait, 3, nil), request(opEcho, 4, nil)...)...))
+		h := ts.handlers[0]
+		eventually(t, "the requests", func() bool { served, _ := h.counts(); return served == 4 })
+		if n := h.gone.Load(); n != 0 {
+			t.Fatalf("%d are told that the client is gone", n)
+		}
+		c.conn.Close()
+		eventually(t, "the end", func() bool { return ts.loops[0].stats.connections.Load() == 0 })
+		if n := h.gone.Load(); n != 2 {
+			t.Errorf("TLS %v: %d are told that the client is gone, want 2", secure, n)
+		}
+	}
+}
+
 func TestConnectionsWithManyRequestsTakeTurns(t *testing.T) {
 	overTLS := func(ts *testServer, a *authority) *client {
 		c, _ := ts.dialTLS(&tls.Config{RootCAs: a.pool()})

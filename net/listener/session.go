@@ -409,8 +409,9 @@ func (s *session) giveTicketBack(sl *slot) {
 }
 
 // Parked implements kafka.Conn.
-func (s *session) Parked(place uint64) {
+func (s *session) Parked(place uint64, by kafka.Waiter) {
 	if sl := s.slots.at(place); sl != nil && !s.closed {
+		sl.waiter = by
 		s.giveTicketBack(sl)
 		s.roomMade()
 	}
@@ -506,6 +507,9 @@ func (s *session) ended() {
 	for sl := s.slots.first(); sl != nil; sl = s.slots.first() {
 		s.giveBack(sl)
 		releaseAll(sl.reply.Bufs)
+		if sl.waiter != nil && !sl.filled {
+			sl.waiter.Gone()
+		}
 		s.slots.drop()
 	}
 	for i := range s.out {

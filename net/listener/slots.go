@@ -9,6 +9,7 @@ type slot struct {
 	ticketBytes   int64 // reserved for the request
 	overtook      bool  // of loop.overtaking
 	expectedBytes int64 // announced for the reply
+	waiter        kafka.Waiter
 }
 
 // slotRing holds the places of the requests that are not answered yet, in order:
