@@ -564,7 +564,7 @@ func TestFetchesThatWaitGiveTheirBytesBackAndAreBounded(t *testing.T) {
 func TestAFetchWhoseClientIsGoneWaitsNoMore(t *testing.T) {
 	f := newFixture(t)
 	f.loop.answer = func(core.ShardID, shard.Request) bool { return false } // all wait
-	f.serve(frameBytes(fetchRequest("t", 0, 0, fetchPart{0, 1}, fetchPart{1, 1}), 12))
+	f.serve(frameBytes(fetchRequest("t", 0, 0, fetchPart{0, 1}, fetchPart{1, 1}, fetchPart{2, 1}, fetchPart{3, 1}), 12))
 	f.loop.run()
 	if n := len(f.loop.held); n != 2 || f.conn.waiter == nil {
 		t.Fatalf("%d shards are asked", n)
