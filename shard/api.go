@@ -76,6 +76,7 @@ type Limits struct {
 	InflightBytesMax     int64 // produce bytes appended and not yet persisted
 	FetchWaitersMax      int
 	ProducersMax         int   // per partition; the longest idle one is dropped
+	ShardProducersMax    int   // of all partitions; those that have the most drop idle ones
 	ProducerExpirationMs int64 // producer.id.expiration.ms
 	JobsMax              int   // I/O jobs in flight
 }
@@ -318,11 +319,14 @@ type Stats struct {
 	AppendedBytes uint64
 	InflightBytes int64
 	FetchWaiters  int
-	Lookups       int    // of timestamps, that wait for their turn
-	Refused       uint64 // for lack of budget
-	Elections     uint64 // won
-	PeerDropped   uint64 // messages of peers that were not taken or not sent
-	RaftWarnings  uint64
-	ReadsStarved  uint64 // found no payload memory
-	ReadsAhead    uint64 // jobs that read history before it was asked for
+	Lookups       int // of timestamps, that wait for their turn
+	Producers     int
+	// ProducersDropped were forgotten because the shard had too many.
+	ProducersDropped uint64
+	Refused          uint64 // for lack of budget
+	Elections        uint64 // won
+	PeerDropped      uint64 // messages of peers that were not taken or not sent
+	RaftWarnings     uint64
+	ReadsStarved     uint64 // found no payload memory
+	ReadsAhead       uint64 // jobs that read history before it was asked for
 }

@@ -30,7 +30,9 @@ func (s *Shard) apply(p *partition, entries []pb.Entry) {
 			high, bytes = e.last+1, bytes+int(e.bytes)
 			p.high = high
 			if e.producerID >= 0 {
+				before := p.producers.len()
 				p.producers.committed(e.producerID, e.seq, s.now.Millis(), s.opts.Limits.ProducersMax)
+				s.producersChanged(p, before)
 			}
 		case raftlog.EntryLogStart:
 			s.startMoved(p, e.base)

@@ -50,7 +50,7 @@ type testNode struct {
 }
 
 var testLimits = Limits{
-	InflightBytesMax: 1 << 20, FetchWaitersMax: 100, ProducersMax: 1000, ProducerExpirationMs: 86400000, JobsMax: 8,
+	InflightBytesMax: 1 << 20, FetchWaitersMax: 100, ProducersMax: 1000, ShardProducersMax: 100_000, ProducerExpirationMs: 86400000, JobsMax: 8,
 }
 
 func newCluster(t testing.TB, nodes int) *cluster {

@@ -111,6 +111,7 @@ func (s *Shard) add(p *partition) {
 	s.partitions[p.id] = p
 	i, _ := slices.BinarySearchFunc(s.order, p.id, func(p *partition, id core.PartitionID) int { return cmp.Compare(p.id, id) })
 	s.order = slices.Insert(s.order, i, p)
+	s.producersChanged(p, 0)
 }
 
 // begin starts the group of a partition whose place in the cluster is known,
@@ -152,6 +153,7 @@ func (s *Shard) remove(p *partition) {
 	if i < s.retentionAt {
 		s.retentionAt--
 	}
+	s.producers -= p.producers.len()
 	if p.log != nil {
 		s.opts.Logs.Delete(p.id)
 	}

@@ -48,9 +48,10 @@ func (s *Shard) checkPartition(p *partition) {
 
 // checkShard asserts what must hold of the sums over all partitions.
 func (s *Shard) checkShard() {
-	bytes, leaders := int64(0), 0
+	bytes, leaders, producers := int64(0), 0, 0
 	for _, p := range s.order {
 		s.checkPartition(p)
+		producers += p.producers.len()
 		if p.serving {
 			leaders++
 		}
@@ -62,6 +63,9 @@ func (s *Shard) checkShard() {
 	}
 	if bytes != s.inflightBytes || leaders != s.leaders {
 		panic(fmt.Sprintf("BUG: %d bytes in flight, counted %d; %d leaders, counted %d", bytes, s.inflightBytes, leaders, s.leaders))
+	}
+	if producers != s.producers {
+		panic(fmt.Sprintf("BUG: %d producers, counted %d", producers, s.producers))
 	}
 	s.checkAheads()
 	for i := range s.timers.heap {

@@ -79,8 +79,9 @@ func (s *Shard) tidy(p *partition, now core.Tick) {
 	if p.broken != nil {
 		return
 	}
-	if p.producers.len() > 0 {
+	if before := p.producers.len(); before > 0 {
 		p.producers.expire(now.Millis(), s.opts.Limits.ProducerExpirationMs)
+		s.producersChanged(p, before)
 	}
 	if !p.serving || p.host != nil || s.stopping {
 		return // a state machine trims its own log

@@ -108,7 +108,9 @@ func (s *Shard) append(p *partition, r *Produce, b core.Batch, e entry) {
 	}
 	r.Records = arena.Buf{} // the log's from here on
 	if e.producerID >= 0 {
+		before := p.producers.len()
 		p.producers.appended(e.producerID, e.seq, s.now.Millis(), s.opts.Limits.ProducersMax)
+		s.producersChanged(p, before)
 	}
 	s.inflightBytes += int64(len(b))
 	s.stats.Appends++

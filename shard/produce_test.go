@@ -371,3 +371,97 @@ func TestClientsDoNotChooseTheTypeOfTimestamps(t *testing.T) {
 		f.dropData()
 	}
 }
+
+// TestTheShardBoundsItsProducers: the partition that has the most gives way, idle ones
+// first, and no partition goes below the floor; the same after a restart.
+func TestTheShardBoundsItsProducers(t *testing.T) {
+	const most = 100
+	c := newCluster(t, 1)
+	c.limits.ShardProducersMax = most
+	c.start()
+	ids := c.topic("t", 4)
+	c.run()
+	n := c.leader(ids[0])
+	produce := func(id core.PartitionID, pid int64, seq int32) {
+		t.Helper()
+		n.must(n.produceTo(id, idempotent(batchOf(1, 10, 1000), pid, 0, seq)))
+	}
+	check := func(when string) {
+		t.Helper()
+		sum := 0
+		for _, id := range ids {
+			sum += n.shard.partitions[id].producers.len()
+		}
+		if st := n.shard.Stats(); st.Producers != sum || sum > most {
+			t.Fatalf("%s: %d producers, counted %d, bound %d", when, sum, st.Producers, most)
+		}
+	}
+	for pid := range int64(producersFloor) {
+		produce(ids[0], pid, 0)
+	}
+	for pid := range int64(30) {
+		produce(ids[1], pid, 0)
+	}
+	for pid := range int64(1000) {
+		produce(ids[2], 10_000+pid, 0)
+		check("a flood of ids")
+		if pid%10 == 0 {
+			produce(ids[2], 10_000, int32(1+pid/10)) // one of them is busy
+		}
+	}
+	if n.shard.Stats().ProducersDropped == 0 || n.shard.partitions[ids[2]].producers.byID[10_000] == nil {
+		t.Errorf("%d are dropped; the busy one is known: %v", n.shard.Stats().ProducersDropped, n.shard.partitions[ids[2]].producers.byID[10_000] != nil)
+	}
+	for i, want := range []int{producersFloor, 30} {
+		if got := n.shard.partitions[ids[i]].producers.len(); got != want {
+			t.Errorf("partition %d has %d producers left of %d", i, got, want)
+		}
+	}
+	// What is remembered recognises what comes again.
+	again := n.produceTo(ids[0], idempotent(batchOf(1, 10, 1000), 3, 0, 0))
+	n.must(again)
+	if again.BaseOffset != 3 {
+		t.Errorf("a batch that came again is at offset %d, want 3", again.BaseOffset)
+	}
+	// The next to grow gets its room from whoever has most.
+	for pid := range int64(40) {
+		produce(ids[3], pid, 0)
+		check("another grows")
+	}
+	if got := n.shard.partitions[ids[3]].producers.len(); got < 30 {
+		t.Errorf("the partition that grows has %d of 40 producers", got)
+	}
+	n.crash()
+	n.restart()
+	c.run()
+	check("after a restart")
+	for _, id := range ids {
+		if got := n.shard.partitions[id].producers.len(); got < producersFloor {
+			t.Errorf("partition %d has %d producers after a restart", id, got)
+		}
+	}
+}
+
+// TestTheFloorOfProducersHoldsForManyPartitions that together have more than the bound.
+func TestTheFloorOfProducersHoldsForManyPartitions(t *testing.T) {
+	c := newCluster(t, 1)
+	c.limits.ShardProducersMax = 1
+	c.start()
+	ids := c.topic("t", 5)
+	c.run()
+	n := c.leader(ids[0])
+	for pid := range int64(3 * producersFloor) {
+		for _, id := range ids {
+			n.must(n.produceTo(id, idempotent(batchOf(1, 10, 1000), pid, 0, 0)))
+		}
+	}
+	for _, id := range ids {
+		if got := n.shard.partitions[id].producers.len(); got < producersFloor {
+			t.Errorf("partition %d has %d producers", id, got)
+		}
+	}
+	// The metadata partition counts among those that have a floor.
+	if got, limit := n.shard.Stats().Producers, producersFloor*(len(ids)+1); got > limit {
+		t.Errorf("%d producers of %d", got, limit)
+	}
+}

@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"millrace/core"
 )
@@ -43,6 +45,28 @@ type producers struct {
 }
 
 func (ps *producers) len() int { return len(ps.byID) }
+
+// producersFloor is how many producers a partition may remember, whatever others do.
+const producersFloor = 10
+
+// producersChanged counts a partition's producers after a change from so many, and
+// keeps the shard's bound: the partition that has the most forgets those that have been
+// idle longest, a sixteenth of what it has at a time, so that the search for it is rare.
+// Which they are depends on the other partitions of the shard: like expiry by time it
+// is no part of the log, and a restart may remember some of them again.
+func (s *Shard) producersChanged(p *partition, before int) {
+	s.producers += p.producers.len() - before
+	for s.producers > max(s.opts.Limits.ShardProducersMax, producersFloor*len(s.order)) {
+		most := slices.MaxFunc(s.order, func(a, b *partition) int { return cmp.Compare(a.producers.len(), b.producers.len()) })
+		n := most.producers.len()
+		dropped := most.producers.dropIdle(min(max(n/16, 1), n-producersFloor))
+		if dropped == 0 {
+			return // all have batches in flight, whose bytes bound them
+		}
+		s.producers -= dropped
+		s.stats.ProducersDropped += uint64(dropped)
+	}
+}
 
 // verdict is what check found.
 type verdict struct {
@@ -185,6 +209,20 @@ func (ps *producers) touch(id int64, nowMs int64, limit int) *producer {
 	p.seenMs = nowMs
 	ps.link(p)
 	return p
+}
+
+// dropIdle forgets up to n producers, the longest idle first, and says how many. Those
+// with batches in flight stay.
+func (ps *producers) dropIdle(n int) (dropped int) {
+	for p := ps.oldest; p != nil && dropped < n; {
+		next := p.newer
+		if len(p.inflight) == 0 {
+			ps.remove(p)
+			dropped++
+		}
+		p = next
+	}
+	return dropped
 }
 
 // dropIdlest makes room. Producers with batches in flight stay: the bytes in

@@ -278,7 +278,9 @@ func (s *Shard) resign(p *partition) {
 	p.leading = false
 	err := fmt.Errorf("%w: %s: the leadership was lost before the commit", core.ErrNotLeader, p.name())
 	s.failTail(p, err)
+	before := p.producers.len()
 	p.producers.dropInflight()
+	s.producersChanged(p, before)
 	s.dropCatchUps(p)
 	if p.host != nil {
 		s.hostResigns(p, err)

@@ -53,6 +53,7 @@ type Shard struct {
 	retentionAt                   int
 
 	inflightBytes int64
+	producers     int // of all partitions
 	leaders       int
 	stats         Stats
 	fatal         error
@@ -132,7 +133,7 @@ func (o *Options) validate() error {
 		return fmt.Errorf("shard: shard %d of %d", o.ID, o.Count)
 	case o.Logs == nil || o.Arena == nil || o.TopicConfig == nil || o.SpaceState == nil || o.Logf == nil:
 		return fmt.Errorf("shard: Logs, Arena, TopicConfig, SpaceState and Logf must be given")
-	case l.InflightBytesMax < 1 || l.FetchWaitersMax < 1 || l.ProducersMax < 1 || l.ProducerExpirationMs < 1 || l.JobsMax < 1:
+	case l.InflightBytesMax < 1 || l.FetchWaitersMax < 1 || l.ProducersMax < 1 || l.ShardProducersMax < 1 || l.ProducerExpirationMs < 1 || l.JobsMax < 1:
 		return fmt.Errorf("shard: every limit must be 1 or more: %+v", l)
 	}
 	return nil
@@ -398,6 +399,7 @@ func (s *Shard) Stats() Stats {
 	st := s.stats
 	st.Partitions, st.Leaders = len(s.order), s.leaders
 	st.InflightBytes, st.FetchWaiters = s.inflightBytes, s.fetchWaiters+len(s.parked)
+	st.Producers = s.producers
 	st.Lookups = s.lookups.waiting
 	st.RaftWarnings = s.raftLog.warnings + s.raftLog.errors
 	return st

@@ -146,6 +146,7 @@ var limits = shard.Limits{
 	InflightBytesMax:     512 << 10,
 	FetchWaitersMax:      64,
 	ProducersMax:         64,
+	ShardProducersMax:    256,
 	ProducerExpirationMs: 24 * 3600 * 1000,
 	JobsMax:              8,
 }

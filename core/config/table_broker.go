@@ -89,6 +89,7 @@ var brokerSettings = []Setting{
 	{Group: grpLimits, Name: "fetch.sessions.memory.bytes", Type: Long, Unit: "bytes", Default: mib(64), Min: 1 << 20, Max: anyMax, Text: "Memory of all fetch sessions, about; beyond it idle ones are dropped, and where none is idle clients fetch without a session."},
 	{Group: grpLimits, Name: "producer.id.expiration.ms", Type: Int, Unit: "ms", Default: "86400000", Min: 1, Max: maxInt, Text: "How long the state of an idle idempotent producer is kept."},
 	{Group: grpLimits, Name: "producers.max", Type: Int, Default: "10000", Min: 1, Max: maxInt, Text: "Idempotent producers remembered per partition; the longest idle one is dropped for a new one."},
+	{Group: grpLimits, Name: "producers.node.max", Type: Int, Default: "500000", Min: 1, Max: maxInt, Text: "Idempotent producers remembered on all partitions of the node, about 350 bytes each, and ten for each partition in any case; for more, the partition that has the most forgets some of those that have been idle longest."},
 	{Group: grpLimits, Name: "max.request.partition.size.limit", Type: Int, Default: "2000", Min: 1, Max: maxInt, Text: "Most partitions in one answer to DescribeTopicPartitions."},
 	{Group: grpLimits, Name: "io.threads", Type: Int, Default: "4", Min: 2, Max: 256, Text: "Threads that read history and write segments."},
 	{Group: grpLimits, Name: "io.jobs.max", Type: Int, Default: "64", Min: 1, Max: 4096, Text: "Disk reads and flushes in flight, per shard."},

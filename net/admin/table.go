@@ -49,6 +49,9 @@ var table = []Metric{
 	{Name: "millrace_shard_fetch_waiters", Kind: Gauge, Labels: []string{"shard"}, Help: "Fetches that wait for records."},
 	{Name: "millrace_shard_reads_starved_total", Kind: Counter, Labels: []string{"shard"}, Help: "Reads of records that found no payload memory and had to wait."},
 	{Name: "millrace_shard_reads_ahead_total", Kind: Counter, Labels: []string{"shard"}, Help: "Reads of history that were begun before a sequential consumer asked for it."},
+	{Name: "millrace_shard_producers", Kind: Gauge, Labels: []string{"shard"}, Help: "Idempotent producers that are remembered, for each partition that they produce to."},
+	{Name: "millrace_shard_producers_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_shard_producers."},
+	{Name: "millrace_shard_producers_dropped_total", Kind: Counter, Labels: []string{"shard"}, Help: "Idle producers that were forgotten because there were too many (producers.node.max)."},
 	{Name: "millrace_shard_lookups_waiting", Kind: Gauge, Labels: []string{"shard"}, Help: "Lookups of timestamps that wait for their turn."},
 	{Name: "millrace_shard_fetch_waiters_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of millrace_shard_fetch_waiters."},
 

@@ -153,7 +153,7 @@ func newHandServer(t testing.TB, partitions int) *handServer {
 				MaxMessageBytes: 1 << 20, MinInsyncReplicas: 1, TimestampBeforeMaxMs: 1 << 60, TimestampAfterMaxMs: 1 << 60,
 			}
 		},
-		Limits: shard.Limits{InflightBytesMax: 32 << 20, FetchWaitersMax: 10, ProducersMax: 10, ProducerExpirationMs: 1 << 40, JobsMax: 4},
+		Limits: shard.Limits{InflightBytesMax: 32 << 20, FetchWaitersMax: 10, ProducersMax: 10, ShardProducersMax: 10, ProducerExpirationMs: 1 << 40, JobsMax: 4},
 	}
 	o.Kafka = kafka.NewServer(kafka.Options{Node: 1, Config: func() *config.Config { return config.Defaults() }, Logf: o.Logf})
 	srv, err := New(o)

@@ -24,7 +24,7 @@ type LoopStats struct {
 	Unread                                uint64 // connections closed because their client read nothing
 	ArenaMapped, ArenaLive, ArenaBytesMax int64
 	InflightBytesMax                      int64
-	FetchWaitersMax                       int
+	FetchWaitersMax, ShardProducersMax    int
 	// State is the shard's own; nil when the loop did not answer in time.
 	State *shard.Stats
 }
@@ -45,6 +45,7 @@ func (srv *Server) Stats(ctx context.Context) []LoopStats {
 		out[i] = l.counters()
 		out[i].InflightBytesMax = srv.opts.Shard.Limits.InflightBytesMax
 		out[i].FetchWaitersMax = srv.opts.Shard.Limits.FetchWaitersMax
+		out[i].ShardProducersMax = srv.opts.Shard.Limits.ShardProducersMax
 	}
 	type answer struct {
 		id    core.ShardID

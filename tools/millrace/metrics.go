@@ -93,6 +93,7 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 		set("millrace_payload_memory_full_total", float64(l.ArenaFull))
 		set("millrace_shard_inflight_bytes_limit", float64(l.InflightBytesMax))
 		set("millrace_shard_fetch_waiters_limit", float64(l.FetchWaitersMax))
+		set("millrace_shard_producers_limit", float64(l.ShardProducersMax))
 		if s := l.State; s != nil {
 			set("millrace_shard_partitions", float64(s.Partitions))
 			set("millrace_shard_leaders", float64(s.Leaders))
@@ -105,6 +106,8 @@ func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
 			set("millrace_shard_inflight_bytes", float64(s.InflightBytes))
 			set("millrace_shard_fetch_waiters", float64(s.FetchWaiters))
 			set("millrace_shard_lookups_waiting", float64(s.Lookups))
+			set("millrace_shard_producers", float64(s.Producers))
+			set("millrace_shard_producers_dropped_total", float64(s.ProducersDropped))
 			set("millrace_shard_reads_starved_total", float64(s.ReadsStarved))
 			set("millrace_shard_reads_ahead_total", float64(s.ReadsAhead))
 		}

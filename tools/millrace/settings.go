@@ -144,6 +144,7 @@ func shardLimits(cfg *config.Config) shard.Limits {
 		InflightBytesMax:     cfg.Int("memory.inflight.bytes") / int64(shardCount(cfg)),
 		FetchWaitersMax:      int(cfg.Int("fetch.waiters.max")),
 		ProducersMax:         int(cfg.Int("producers.max")),
+		ShardProducersMax:    max(int(cfg.Int("producers.node.max"))/shardCount(cfg), 1),
 		ProducerExpirationMs: cfg.Int("producer.id.expiration.ms"),
 		JobsMax:              int(cfg.Int("io.jobs.max")),
 	}
