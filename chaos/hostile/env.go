@@ -111,6 +111,7 @@ func (e *env) prepareMillrace(m *peers.MillraceOptions) error {
 		fmt.Sprintf("fetch.sessions.memory.bytes=%d", sessionMiB<<20),
 		fmt.Sprintf("memory.heap.bytes=%d", heapMiB<<20),
 		"group.initial.rebalance.delay.ms=0",
+		fmt.Sprintf("group.min.session.timeout.ms=%d", loadSessionMs),
 		"offsets.topic.num.partitions=4",
 	}
 	return nil

@@ -20,9 +20,8 @@ func loads() []attack {
 	for _, list := range [][]attack{connectionLoads(), tlsLoads(), readerLoads(), groupLoads(), requestLoads(), stateLoads()} {
 		all = append(all, list...)
 	}
-	quick := len(connectionLoads()) + len(tlsLoads())
 	for i := range all {
-		all[i].load, all[i].more = true, i >= quick
+		all[i].load = true
 	}
 	return all
 }

@@ -12,20 +12,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// groupLoads are for the coordinators of groups.
+// groupLoads are for the coordinators of groups. Members of one load are gone before
+// the next: what it has to say is not that there is no room.
 func groupLoads() []attack {
-	return []attack{
+	all := []attack{
 		{name: "20,000 groups that commit an offset", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := commitOf("")
 			return e.stream(ctx, e.n(20_000), func(i int) []byte { return commitOf(fmt.Sprintf("commits-%d-%s", i, strings.Repeat("x", 200))).frame }, q,
 				answered("NONE"), answered("INVALID_COMMIT_OFFSET_SIZE"), answered("COORDINATOR_NOT_AVAILABLE"))
 		}},
 		{name: "2,000 members with 10 KB of metadata join one group", do: func(ctx context.Context, e *env) (outcome, error) {
-			return e.joins(ctx, e.n(2000), func(i int) request { return encode(joinGroup("crowd", "", make([]byte, 10<<10)), 3) })
+			return e.joins(ctx, e.n(2000), func(i int) request { return encode(e.loadJoin("crowd", make([]byte, 10<<10)), 3) })
 		}},
 		{name: "3,000 members with 100 protocols join one group", do: func(ctx context.Context, e *env) (outcome, error) {
 			return e.joins(ctx, e.n(3000), func(i int) request {
-				req := joinGroup("parliament", "", nil)
+				req := e.loadJoin("parliament", nil)
 				req.Protocols = nil
 				for k := range 100 {
 					p := kmsg.NewJoinGroupRequestProtocol()
@@ -38,16 +39,54 @@ func groupLoads() []attack {
 		{name: "20,000 members that take an ID and do not come back", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := encode(joinGroup("", "", nil), 5)
 			return e.stream(ctx, e.n(20_000), func(i int) []byte {
-				req := joinGroup(fmt.Sprintf("pending-%d", i%50), "", nil)
+				req := e.loadJoin(fmt.Sprintf("pending-%d", i%50), nil)
 				return encode(req, 5).as(strings.Repeat("c", 5000)).frame
 			}, q, answered("MEMBER_ID_REQUIRED"), answered("GROUP_MAX_SIZE_REACHED"), answered("COORDINATOR_NOT_AVAILABLE"))
 		}},
 		{name: "20,000 groups of one member each", do: func(ctx context.Context, e *env) (outcome, error) {
 			q := encode(joinGroup("", "", nil), 3)
-			return e.stream(ctx, e.n(20_000), func(i int) []byte { return encode(joinGroup(fmt.Sprintf("group-%d", i), "", nil), 3).frame }, q,
+			return e.stream(ctx, e.n(20_000), func(i int) []byte { return encode(e.loadJoin(fmt.Sprintf("group-%d", i), nil), 3).frame }, q,
 				answered("NONE"), answered("GROUP_MAX_SIZE_REACHED"), answered("COORDINATOR_NOT_AVAILABLE"))
 		}},
 	}
+	for i := range all {
+		all[i].before = (*env).membersGone
+	}
+	return all
+}
+
+// Members of the loads end soon after their connections.
+const (
+	loadSessionMs   = 1000
+	loadRebalanceMs = 5000
+	membersGoneWait = 15 * time.Second
+)
+
+func (e *env) loadJoin(group string, metadata []byte) *kmsg.JoinGroupRequest {
+	req := joinGroup(group, "", metadata)
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = loadSessionMs, loadRebalanceMs
+	if !e.o.broker.Ours() {
+		req.SessionTimeoutMillis = 6000 // Kafka's least
+	}
+	return req
+}
+
+// membersGone waits until a group has room for a member of 4 MB, and for this one to
+// be gone too.
+func (e *env) membersGone(ctx context.Context) error {
+	c, err := e.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	said := ""
+	for end := time.Now().Add(membersGoneWait); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if said = c.ask(encode(e.loadJoin("probe", make([]byte, 4<<20)), 3), answerWait); said == answered("NONE") {
+			time.Sleep(loadSessionMs*time.Millisecond + 300*time.Millisecond)
+			return nil
+		}
+	}
+	return fmt.Errorf("the members of the load before are still there after %v: %s", membersGoneWait, said)
 }
 
 func commitOf(group string) request {
