@@ -20,7 +20,7 @@ const ChunkBytes = hugepage.Bytes / 2
 
 const (
 	alignBytes    = 64
-	freeChunksMax = 64 // kept mapped for reuse; beyond it chunks are unmapped
+	freeChunksMax = 512 // kept mapped for reuse until Trim; beyond it chunks are unmapped
 )
 
 // ErrFull is returned by Alloc when the arena's limit is reached.
@@ -38,6 +38,7 @@ type Arena struct {
 	// Immutable.
 	limitBytes int64
 	heap       bool
+	stock      *hugepage.Stock // nil: none
 	free       chan *chunk
 
 	// Owned by the allocating goroutine.
@@ -53,6 +54,15 @@ type Arena struct {
 // New makes an arena that maps at most limitBytes (at least one chunk).
 func New(limitBytes int64) *Arena {
 	return &Arena{limitBytes: max(limitBytes, ChunkBytes), free: make(chan *chunk, freeChunksMax)}
+}
+
+// NewStocked makes an arena that takes its chunks from the stock as long as that has
+// any, so that Alloc does not wait for the system's memory. What lies in the stock
+// does not count for the limit.
+func NewStocked(limitBytes int64, stock *hugepage.Stock) *Arena {
+	a := New(limitBytes)
+	a.stock = stock
+	return a
 }
 
 // NewHeap makes an arena whose chunks are the collector's. It is for simulations,
@@ -166,7 +176,7 @@ func (a *Arena) mapChunk(size int) (*chunk, error) {
 		a.liveBytes.Add(int64(size))
 		return &chunk{arena: a, mem: make([]byte, size)}, nil
 	}
-	slab, err := hugepage.Map(size)
+	slab, err := a.mapSlab(size)
 	if err != nil {
 		return nil, fmt.Errorf("payload memory: %w", err)
 	}
@@ -178,19 +188,26 @@ func (a *Arena) mapChunk(size int) (*chunk, error) {
 	return &chunk{arena: a, mem: slab[:size:size]}, nil
 }
 
+// mapSlab returns size bytes, rounded up to whole huge pages.
+func (a *Arena) mapSlab(size int) ([]byte, error) {
+	if a.stock != nil && size <= hugepage.Bytes {
+		if slab := a.stock.Take(); slab != nil {
+			return slab, nil
+		}
+	}
+	return hugepage.Map(size)
+}
+
 // keepRest makes a free chunk of the other part of a huge page, where one more is
 // allowed.
 func (a *Arena) keepRest(rest []byte) {
 	c := &chunk{arena: a, mem: rest}
 	a.mappedBytes.Add(int64(len(rest)))
-	if len(rest) == ChunkBytes && a.mappedBytes.Load() <= a.limitBytes {
-		select {
-		case a.free <- c:
-			return
-		default:
-		}
+	if a.mappedBytes.Load() > a.limitBytes {
+		a.unmap(c)
+		return
 	}
-	a.unmap(c)
+	a.keep(c)
 }
 
 func (a *Arena) dropFree() {
@@ -205,10 +222,22 @@ func (a *Arena) dropFree() {
 }
 
 // Trim gives the free chunks back to the system that no Alloc has needed since the
-// last Trim. Only the arena's owner calls it.
+// last Trim; the stock, where there is one, takes some at a time. Only the arena's
+// owner calls it.
 func (a *Arena) Trim() {
 	for range min(a.freeMin, len(a.free)) {
-		a.unmap(<-a.free)
+		c := <-a.free
+		if a.stock == nil {
+			a.unmap(c)
+			continue
+		}
+		size := int64(len(c.mem))
+		if !a.stock.Give(c.mem) {
+			a.keep(c)
+			break
+		}
+		c.mem = nil
+		a.mappedBytes.Add(-size)
 	}
 	a.freeMin = len(a.free)
 }
@@ -233,8 +262,12 @@ func (c *chunk) release() {
 	if n < 0 {
 		panic("BUG: arena buffer released twice")
 	}
-	a := c.arena
-	a.liveBytes.Add(-int64(len(c.mem)))
+	c.arena.liveBytes.Add(-int64(len(c.mem)))
+	c.arena.keep(c)
+}
+
+// keep makes c a free chunk, where it is one and there is room.
+func (a *Arena) keep(c *chunk) {
 	if len(c.mem) == ChunkBytes {
 		select {
 		case a.free <- c:

@@ -2,9 +2,13 @@ package arena
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"sync"
 	"testing"
+	"time"
+
+	"millrace/core/hugepage"
 )
 
 func mustAlloc(t testing.TB, a *Arena, n int) Buf {
@@ -252,4 +256,48 @@ func TestOddLimitIsKept(t *testing.T) {
 		b.Bytes()[ChunkBytes-1] = 1
 		b.Release()
 	}
+}
+
+// TestStockedArenaTakesAndGivesBack: chunks come from the stock, where it has any, and
+// Trim gives them to it.
+func TestStockedArenaTakesAndGivesBack(t *testing.T) {
+	stock := hugepage.NewStock(2)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- stock.Run(ctx) }()
+	a := NewStocked(64*ChunkBytes, stock)
+	for round := range 50 {
+		var bufs []Buf
+		for i := range 12 {
+			b := mustAlloc(t, a, ChunkBytes)
+			b.Bytes()[0], b.Bytes()[ChunkBytes-1] = byte(i+1), byte(i+1)
+			bufs = append(bufs, b)
+		}
+		for i, b := range bufs {
+			if b.Bytes()[0] != byte(i+1) || b.Bytes()[ChunkBytes-1] != byte(i+1) {
+				t.Fatalf("round %d: buffer %d was overwritten", round, i)
+			}
+			b.Release()
+		}
+		a.Trim()
+		if round%3 == 0 {
+			// The stock takes a few at a time.
+			for deadline := time.Now().Add(30 * time.Second); ; {
+				a.Trim()
+				mapped, _ := a.Stats()
+				if mapped == 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("round %d: %d bytes mapped, none was needed", round, mapped)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	mustAlloc(t, a, ChunkBytes).Release() // without the stock
 }

@@ -34,6 +34,12 @@ func (srv *Server) startStorage() {
 		srv.journal.Run(ctx, srv.persisted)
 	}()
 	srv.background.Go(func() { defer srv.guard(); srv.watchSpace(ctx) })
+	srv.background.Go(func() {
+		defer srv.guard()
+		if err := srv.pages.Run(ctx); err != nil {
+			srv.opts.Logf("payload memory is no longer made ready ahead of its use: %v", err)
+		}
+	})
 	for _, c := range srv.certs {
 		srv.background.Go(func() { c.watch(ctx) })
 	}
