@@ -71,7 +71,7 @@ func (l *Log) startFlush() *Job {
 		}
 	}
 	l.busy = true
-	l.set.flushing++
+	l.set.store.flushing.Add(1)
 	return &Job{Log: l, work: w}
 }
 
@@ -264,7 +264,7 @@ func (sw *segmentWriter) flush() error {
 	}
 	size := int(alignUp(int64(sw.n)))
 	clear(sw.buf[sw.n:size])
-	if _, err := sw.f.WriteAt(sw.buf[:size], sw.from); err != nil && !mutant.On(mutant.FlushWriteUnheard) {
+	if err := sw.s.journal.writeAside(sw.f, sw.buf[:size], sw.from); err != nil && !mutant.On(mutant.FlushWriteUnheard) {
 		return err
 	}
 	sw.s.wrote(size)
@@ -312,7 +312,7 @@ func (w *flushWork) writeRows(s *Store, f File, g *flushSegment) error {
 func (w *flushWork) finish(j *Job) {
 	l := w.l
 	l.busy = false
-	l.set.flushing--
+	l.set.store.flushing.Add(-1)
 	if l.closed {
 		l.tryRemoveDir()
 		return

@@ -35,6 +35,8 @@ type Journal struct {
 	running atomic.Bool // the committer's part is taken: by Run, or by Close
 	commits atomic.Uint64
 	written atomic.Uint64
+	used    atomic.Int64 // bytes of the file in use; all of it where the next one is urgent
+	frame   atomic.Int64 // bytes of the newest frame
 	// firstLost is the oldest frame that Open missed, 0 for none: frames name it as
 	// needed until all shards are complete. incomplete counts those that are not.
 	firstLost  atomic.Uint64
@@ -45,9 +47,13 @@ type Journal struct {
 	prepWake chan struct{} // to the preparer
 	stop     chan struct{}
 	stopped  chan struct{}
+	gate     commitGate
 
 	// Owned by the committer.
 	w commitState
+
+	// Owned by the preparer.
+	making *jfile // the spare file that is being pre-written, up to its size
 }
 
 // jfile is one journal file in use or ready.
@@ -149,10 +155,10 @@ func (j *Journal) Pressure() uint64 {
 	return uint64(files[n-1].ord)
 }
 
-// flushSlots is how many flushes that only free journal files may run at a time.
-// Each one syncs two files, and a sync of the journal waits for those before it: one
-// flush after the other is enough as long as the journal has room, and the more of
-// it is used the less latency counts. Atomic.
+// flushSlots is how many flushes may run at a time. Each one writes up to
+// flushJobBytes and syncs two files, and the journal's own writes and syncs wait for
+// those before them: one flush after the other is enough as long as the journal has
+// room, and the more of it is used the less latency counts. Atomic.
 func (j *Journal) flushSlots() int {
 	used, from, limit := len(*j.files.Load()), j.pressureFrom(), j.store.opts.JournalFilesMax
 	if used >= limit || from >= limit {
@@ -174,4 +180,33 @@ func (j *Journal) acquire(ord uint32) *jfile {
 	f := files[ord-files[0].ord]
 	f.refs.Add(1)
 	return f
+}
+
+// What is written beside the journal goes in pieces of at most asidePieceMax; of
+// twice the frame before, but at least asidePieceMin, while the journal commits.
+const (
+	asidePieceMin = 64 << 10
+	asidePieceMax = 256 << 10
+)
+
+// writeAside writes p for a flush or a new journal file, which nobody waits for: one
+// piece after each commit, whose bytes the next commit's sync has to wait for, yet
+// enough to keep up with the journal. Where the journal has little room left, or its
+// frames are large, bandwidth is what counts and all is written at once.
+func (j *Journal) writeAside(f File, p []byte, off int64) error {
+	for len(p) > 0 {
+		n := len(p)
+		if frame := j.frame.Load(); j.flushSlots() == 1 && frame <= asidePieceMax {
+			piece := int64(asidePieceMax)
+			if j.gate.await() {
+				piece = min(max(2*frame, asidePieceMin), piece)
+			}
+			n = min(n, int(piece))
+		}
+		if _, err := f.WriteAt(p[:n], off); err != nil {
+			return err
+		}
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
 }

@@ -235,6 +235,7 @@ func (j *Journal) writeFrame() error {
 	j.oldest.Store(h.Oldest)
 	j.commits.Add(1)
 	j.written.Add(uint64(size))
+	j.frame.Store(size)
 	if w.cur.growing {
 		j.store.wrote(int(size))
 	}
@@ -281,4 +282,5 @@ func (j *Journal) placeMarks() {
 	w.marks = w.marks[:0]
 	w.pos += size
 	w.cur.end = w.pos
+	j.publishUse()
 }

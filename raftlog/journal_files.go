@@ -34,7 +34,7 @@ func (j *Journal) chooseFile(size int64) error {
 	}
 	if next == nil {
 		var err error
-		if next, err = j.createFile(0); err != nil {
+		if next, err = j.createFile(); err != nil {
 			return err
 		}
 	}
@@ -46,6 +46,7 @@ func (j *Journal) chooseFile(size int64) error {
 	w.cur, w.pos = next, BlockBytes
 	next.end = w.pos
 	j.updateFiles(func(files []*jfile) []*jfile { return append(files, next) })
+	j.publishUse()
 	return nil
 }
 
@@ -60,41 +61,34 @@ func (j *Journal) updateFiles(edit func([]*jfile) []*jfile) {
 	}
 }
 
-// createFile makes a new file with its header durable; prewrite > 0 fills it
-// with zeros up to that size, so that later syncs write no metadata.
-func (j *Journal) createFile(prewrite int64) (*jfile, error) {
-	seq := j.nextSeq.Add(1)
-	name := journalName(seq)
-	f, err := j.fs.Create(name)
+// createFile makes a file that grows, with its header durable.
+func (j *Journal) createFile() (*jfile, error) {
+	jf, err := j.startFile()
 	if err != nil {
-		return nil, fmt.Errorf("creating a journal file: %w", err)
+		return nil, err
 	}
-	jf := &jfile{seq: seq, f: f, size: prewrite, growing: prewrite == 0}
-	if err := j.fillFile(jf, prewrite); err != nil {
-		f.Close()
-		if rerr := j.fs.Remove(name); rerr != nil && !errors.Is(rerr, ErrNotExist) {
-			return nil, errors.Join(err, rerr)
-		}
-		return nil, fmt.Errorf("preparing a journal file: %w", err)
+	jf.growing = true
+	if err := j.finishFile(jf); err != nil {
+		return nil, j.abandonFile(jf, err)
 	}
 	return jf, nil
 }
 
-func (j *Journal) fillFile(jf *jfile, prewrite int64) error {
+// startFile makes an empty file. One without a header is removed by the next Open.
+func (j *Journal) startFile() (*jfile, error) {
+	seq := j.nextSeq.Add(1)
+	f, err := j.fs.Create(journalName(seq))
+	if err != nil {
+		return nil, fmt.Errorf("creating a journal file: %w", err)
+	}
+	return &jfile{seq: seq, f: f}, nil
+}
+
+// finishFile gives a file its header and makes it durable.
+func (j *Journal) finishFile(jf *jfile) error {
 	buf := j.store.bufs.get()
 	defer j.store.bufs.put(buf)
-	clear(buf[:min(int64(len(buf)), max(prewrite, BlockBytes))])
-	for off := int64(BlockBytes); off < prewrite; {
-		n := min(int64(len(buf)), prewrite-off)
-		if _, err := jf.f.WriteAt(buf[:n], off); err != nil {
-			return err
-		}
-		j.store.wrote(int(n))
-		off += n
-		if j.closing.Load() {
-			break // an unfinished file is removed by the next Open
-		}
-	}
+	clear(buf[:BlockBytes])
 	fileHeader{Instance: j.instance, Seq: jf.seq}.encode(buf)
 	if _, err := jf.f.WriteAt(buf[:BlockBytes], 0); err != nil {
 		return err
@@ -105,8 +99,101 @@ func (j *Journal) fillFile(jf *jfile, prewrite int64) error {
 	return j.fs.SyncDir(journalDir)
 }
 
-// Prepare pre-writes spare files and recycles what is no longer needed. Blocks;
-// called off the commit path. It returns false when there was nothing to do. A
+// abandonFile removes a file that is not wanted or, with an error, could not be
+// finished.
+func (j *Journal) abandonFile(jf *jfile, why error) error {
+	err := errors.Join(why, jf.f.Close())
+	if rerr := j.fs.Remove(journalName(jf.seq)); rerr != nil && !errors.Is(rerr, ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	if err != nil {
+		return fmt.Errorf("preparing a journal file: %w", err)
+	}
+	return nil
+}
+
+// prewritePieces is the least that is pre-written at a time: this part of a file.
+const prewritePieces = 256
+
+func (j *Journal) prewritePiece() int64 { return max(alignDown(j.fileMax/prewritePieces), BlockBytes) }
+
+// prewriteDue is how much of the next file must be pre-written by now. A whole file
+// at once would hold up the journal's own writes, and their syncs, for as long as it
+// takes; in step with the file in use, it is ready when that is two thirds full.
+func (j *Journal) prewriteDue() int64 {
+	used := j.used.Load()
+	return min(alignDown(used+used/2), j.fileMax)
+}
+
+// publishUse tells the preparer how far the file in use is filled. One that grows,
+// or none, makes the next file urgent.
+func (j *Journal) publishUse() {
+	w := &j.w
+	used := j.fileMax
+	if w.cur != nil && !w.cur.growing {
+		used = w.pos
+	}
+	piece := j.prewritePiece()
+	if before := j.used.Swap(used); before/piece != used/piece && len(j.spares) < cap(j.spares) {
+		j.kickPrepare()
+	}
+}
+
+// prewrite fills the next file with zeros as far as it is due, so that later syncs
+// write no metadata; it says whether more can be done now.
+func (j *Journal) prewrite() (more bool, err error) {
+	jf := j.making
+	if jf == nil {
+		if !j.store.roomForFile(j.fileMax) {
+			return false, nil
+		}
+		if jf, err = j.startFile(); err != nil {
+			return false, err
+		}
+		jf.size = BlockBytes // the header comes last
+		j.making = jf
+	}
+	if rest := j.fileMax - jf.size; rest > 0 {
+		due := j.prewriteDue() - jf.size
+		if due < min(j.prewritePiece(), rest) {
+			return false, nil
+		}
+		if !j.store.roomForFile(rest) {
+			j.making = nil
+			return false, j.abandonFile(jf, nil)
+		}
+		err = j.fillFile(jf, min(due, rest))
+	}
+	if err == nil && jf.size == j.fileMax {
+		err = j.finishFile(jf)
+	}
+	if err != nil {
+		j.making = nil
+		return false, j.abandonFile(jf, err)
+	}
+	if jf.size == j.fileMax {
+		j.making = nil
+		j.spares <- jf // there is room: nobody else sends
+	}
+	return true, nil
+}
+
+// fillFile adds n zeros, or as many as one buffer has.
+func (j *Journal) fillFile(jf *jfile, n int64) error {
+	buf := j.store.bufs.get()
+	defer j.store.bufs.put(buf)
+	n = min(n, int64(len(buf)))
+	clear(buf[:n])
+	if err := j.writeAside(jf.f, buf[:n], jf.size); err != nil {
+		return err
+	}
+	j.store.wrote(int(n))
+	jf.size += n
+	return nil
+}
+
+// Prepare pre-writes a part of a spare file or recycles what is no longer needed.
+// Blocks; called off the commit path. It returns false when there was nothing to do. A
 // full device is not an error.
 func (j *Journal) Prepare() (bool, error) {
 	if err := j.Failed(); err != nil {
@@ -131,15 +218,7 @@ func (j *Journal) prepareOne() (bool, error) {
 		if free {
 			return true, j.retire(files[0], true)
 		}
-		if !j.store.roomForFile() {
-			return false, nil
-		}
-		jf, err := j.createFile(j.fileMax)
-		if err != nil {
-			return false, err
-		}
-		j.spares <- jf // there is room: nobody else sends
-		return true, nil
+		return j.prewrite()
 	}
 	if free && (low || len(files) > j.store.opts.JournalFilesMax) {
 		return true, j.retire(files[0], false)
@@ -173,7 +252,7 @@ func (j *Journal) retire(f *jfile, recycle bool) error {
 		return fmt.Errorf("recycling a journal file: %w", err)
 	}
 	next := &jfile{seq: j.nextSeq.Add(1), f: f.f, size: f.size}
-	err := j.fillFile(next, 0) // the header alone; the rest is written already
+	err := j.finishFile(next) // the rest is written already
 	if err == nil {
 		err = j.fs.Rename(recycleName, journalName(next.seq))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"millrace/core"
@@ -27,12 +28,16 @@ func (j *Journal) Run(ctx context.Context, done func([]*Turn)) {
 		panic("BUG: Journal.Run called twice")
 	}
 	defer close(j.stopped)
+	defer j.gate.set(false, false)
 	prepared := make(chan struct{})
 	go j.prepareLoop(ctx, prepared)
 	tick := time.NewTicker(idleCheck)
 	defer tick.Stop()
 	for {
-		if turns := j.Commit(); len(turns) > 0 {
+		j.gate.set(true, true)
+		turns := j.Commit()
+		j.gate.set(true, false)
+		if len(turns) > 0 {
 			done(turns)
 		}
 		retry := (<-chan time.Time)(nil)
@@ -91,4 +96,59 @@ func (j *Journal) prepareLoop(ctx context.Context, done chan<- struct{}) {
 			return
 		}
 	}
+}
+
+// asideIdle is how long nothing is committed before what else is written goes on.
+const asideIdle = 500 * time.Microsecond
+
+// commitGate lets what else is written to the device go between the journal's
+// commits. Where Run does not, a scheduler does all in turn, and it is open.
+type commitGate struct {
+	mu struct {
+		sync.Mutex
+		running, committing bool
+		ended               chan struct{} // closed by the end of the next commit; nil: nobody waits
+	}
+}
+
+// set is told when Run begins and ends, and each Commit.
+func (g *commitGate) set(running, committing bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.running, g.mu.committing = running, committing
+	if g.mu.ended != nil && !committing {
+		close(g.mu.ended)
+		g.mu.ended = nil
+	}
+}
+
+// await returns when the next commit has ended, or when for asideIdle none has begun,
+// and says whether one has.
+func (g *commitGate) await() (busy bool) {
+	g.mu.Lock()
+	if !g.mu.running {
+		g.mu.Unlock()
+		return false
+	}
+	if g.mu.ended == nil {
+		g.mu.ended = make(chan struct{})
+	}
+	ended, committing := g.mu.ended, g.mu.committing
+	g.mu.Unlock()
+	if !committing {
+		t := time.NewTimer(asideIdle)
+		defer t.Stop()
+		select {
+		case <-ended:
+			return true
+		case <-t.C:
+		}
+		g.mu.Lock()
+		committing = g.mu.committing && g.mu.ended == ended
+		g.mu.Unlock()
+	}
+	if committing {
+		<-ended
+	}
+	return committing
 }

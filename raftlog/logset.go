@@ -28,10 +28,10 @@ type LogSet struct {
 	scannedAt core.Tick
 	freeTurns []*Turn
 	nothing   Turn
-	// flushing are the flush Jobs under way; below flushSlots another may begin that
-	// only frees the journal.
-	flushing, flushSlots int
-	failed               error
+	// flushSlots is how many flush Jobs the store may have under way for this set to
+	// begin another; asked of the journal by Maintain.
+	flushSlots int
+	failed     error
 	// complete: Complete was called; completeSeq is the turn that makes it durable.
 	complete    bool
 	completeSeq uint64

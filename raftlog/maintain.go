@@ -110,7 +110,7 @@ func (l *Log) maintain(pressure uint32) *Job {
 	pinned := l.pin != 0 && l.pin <= pressure && !l.statePending()
 	small, full := l.pendingBytes <= rewriteBytesMax, l.pendingBytes >= l.cfg.FlushBytesMax
 	if full || pinned && !small {
-		if !full && l.set.flushing >= l.set.flushSlots {
+		if int(l.set.store.flushing.Load()) >= l.set.flushSlots {
 			l.set.markDue(l)
 			return nil
 		}

@@ -1,19 +1,29 @@
 package raftlog
 
 import (
+	"fmt"
 	"testing"
 
 	"millrace/core"
 )
 
-// TestFlushesThatFreeTheJournalGoOneByOne as long as the journal has room, and all
-// at once when it has none.
-func TestFlushesThatFreeTheJournalGoOneByOne(t *testing.T) {
-	ts := openStore(t, newMemFS(t), Options{JournalFileBytes: 64 << 10, JournalFilesMax: 8, DirectBytes: 1 << 20})
+// TestFlushesGoOneByOne as long as the journal has room, whether they are to free it
+// or their logs have much to flush, and all at once when it has none.
+func TestFlushesGoOneByOne(t *testing.T) {
+	for _, c := range []struct {
+		flushBytes int64
+		files      int // in use when they begin
+	}{{1 << 30, 5}, {20 << 10, 4}} {
+		t.Run(fmt.Sprint(c.flushBytes), func(t *testing.T) { flushOneByOne(t, c.flushBytes, c.files) })
+	}
+}
+
+func flushOneByOne(t *testing.T, flushBytes int64, files int) {
+	ts := openStore(t, newMemFS(t), Options{JournalFileBytes: 128 << 10, JournalFilesMax: 8, DirectBytes: 1 << 20})
 	defer ts.close()
 	var logs []*Log
 	for i := range 10 {
-		l, err := ts.set.Create(core.PartitionID(20+i), LogConfig{FlushBytesMax: 1 << 30})
+		l, err := ts.set.Create(core.PartitionID(20+i), LogConfig{FlushBytesMax: flushBytes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,10 +49,10 @@ func TestFlushesThatFreeTheJournalGoOneByOne(t *testing.T) {
 		}
 		ts.commit()
 	}
-	fill(5)
+	fill(files)
 	jobs, _ := ts.set.Maintain(ts.now, 16, nil)
 	if more, next := ts.set.Maintain(ts.now, 16, nil); len(jobs) != 1 || len(more) != 0 || next > ts.now+maintainBusy {
-		t.Fatalf("%d and then %d flushes with a file above the half, want 1 and 0", len(jobs), len(more))
+		t.Fatalf("%d and then %d flushes while the journal has room, want 1 and 0", len(jobs), len(more))
 	}
 	finish(jobs)
 	flushed := 1

@@ -490,6 +490,7 @@ func (r *replay) adoptFiles() error {
 		w.cur = r.used[n-1]
 		w.pos = w.cur.end
 	}
+	j.publishUse()
 	w.frameSeq, w.prev = r.last.Seq, r.groups4
 	j.oldest.Store(r.last.Oldest)
 	return nil

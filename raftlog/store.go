@@ -25,6 +25,7 @@ type Store struct {
 
 	// Atomic.
 	space    atomic.Int32
+	flushing atomic.Int32 // flush Jobs under way
 	unlooked atomic.Int64 // bytes that took space since the last look at the free space
 	refused  atomic.Bool  // a write found the device full since space was last OK
 	noFlush  atomic.Bool  // a write found the device full since the last look
@@ -109,16 +110,16 @@ func (s *Store) spokenFor() (n int64) {
 	return max(0, min(n, int64(len(*s.journal.files.Load()))*s.opts.JournalFileBytes))
 }
 
-// roomForFile says whether another journal file fits beside the reserve. Where it
-// does not, appends of clients are refused from now on: the rest of the file in
-// use is for what goes on when the disk is full.
-func (s *Store) roomForFile() bool {
+// roomForFile says whether another journal file, or the n bytes that one still takes,
+// fits beside the reserve. Where it does not, appends of clients are refused from now
+// on: the rest of the file in use is for what goes on when the disk is full.
+func (s *Store) roomForFile(n int64) bool {
 	free, _, err := s.fs.Space()
 	if err != nil {
 		s.opts.Logf("asking for the free space: %v", err)
 		return true // the write will tell
 	}
-	need := s.opts.ReserveBytes + s.spokenFor() + s.opts.JournalFileBytes
+	need := s.opts.ReserveBytes + s.spokenFor() + n
 	if free >= need {
 		return true
 	}
@@ -195,6 +196,9 @@ func (j *Journal) close() error {
 	}
 	for len(j.spares) > 0 {
 		errs = append(errs, (<-j.spares).f.Close())
+	}
+	if j.making != nil { // the next Open removes it
+		errs = append(errs, j.making.f.Close())
 	}
 	errs = append(errs, j.w.direct.close())
 	return errors.Join(errs...)
