@@ -83,31 +83,31 @@ func (d *bare) append(b []byte) error {
 	return unix.Fdatasync(int(d.f.Fd()))
 }
 
-// latency appends size bytes (at most 64 KiB) rate times a second. As for the
-// broker, what is late is counted from when it was due; like a journal, one
-// write takes all that is due by then, up to 1 MiB.
-func (d *bare) latency(ctx context.Context, rate, size int, span time.Duration) (latency, error) {
-	d.at = 0
+// latency appends size bytes (at most 64 KiB) rate times a second for span after a
+// warm-up and adds what it saw to times. As for the broker, what is late is counted
+// from when it was due; like a journal, one write takes all that is due by then, up
+// to 1 MiB.
+func (d *bare) latency(ctx context.Context, rate, size int, warm, span time.Duration, times *latencies) error {
 	pace, release := newPacer(time.Now(), rate)
 	defer release()
-	l := newLatencies(pace.begin.Add(warmUp), span)
+	w := times.window(pace.begin.Add(warm), span)
 	blocks := (size + blockBytes - 1) / blockBytes
-	for i := 0; pace.due(i).Before(l.to); {
+	for i := 0; pace.due(i).Before(w.to); {
 		if ctx.Err() != nil {
-			return latency{}, ctx.Err()
+			return ctx.Err()
 		}
 		pace.waitFor(i)
 		first := i
 		for now := time.Now(); !pace.due(i).After(now) && (i-first+1)*blocks*blockBytes <= largeBytes; i++ {
 		}
 		if err := d.append(d.large[:(i-first)*blocks*blockBytes]); err != nil {
-			return latency{}, err
+			return err
 		}
 		for now := time.Now(); first < i; first++ {
-			l.record(pace.due(first), now)
+			w.record(pace.due(first), now)
 		}
 	}
-	return l.result(), nil
+	return nil
 }
 
 // sequential writes 1 MiB after the other, in MB/s; synced once at the end.

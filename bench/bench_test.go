@@ -31,14 +31,15 @@ func TestMedian(t *testing.T) {
 // count with the time that they waited for it.
 func TestLatencyCountsFromTheIntendedTime(t *testing.T) {
 	begin := time.Unix(100, 0)
-	l := newLatencies(begin, time.Second)
+	times := newLatencies()
+	l := times.window(begin, time.Second)
 	stallEnd := begin.Add(time.Second)
 	for i := range 100 {
 		l.record(begin.Add(time.Duration(i)*10*time.Millisecond), stallEnd)
 	}
 	l.record(begin.Add(-time.Millisecond), stallEnd) // warm-up
 	l.record(begin.Add(time.Second), stallEnd)       // after the end
-	r := l.result()
+	r := times.result()
 	if r.P50 < 490 || r.P50 > 520 || r.Max < 990 || r.PerSecond != 100 {
 		t.Errorf("p50 %.0f ms, max %.0f ms, %.0f answers: want about 500, 1000 and 100", r.P50, r.Max, r.PerSecond)
 	}

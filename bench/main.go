@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,6 +41,9 @@ type options struct {
 }
 
 func main() {
+	// The senders of an open loop sleep in system calls: with a processor for each
+	// of them, nobody waits for one that a sleeper holds.
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), 16))
 	var o options
 	o.broker.Flags(flag.CommandLine, "load")
 	flag.StringVar(&o.dir, "dir", "", "folder on the disk to measure (default: build/bench)")

@@ -68,8 +68,12 @@ func measureCosts(ctx context.Context, b *bench, _ int) (figures, error) {
 		if err := f.produceCosts(ctx, broker, span); err != nil {
 			return err
 		}
+		load, err := pacedLoad(ctx, broker, latencyPartitions)
+		if err != nil {
+			return err
+		}
 		grew, err := metered(ctx, broker, func() error {
-			_, err := pacedLoad(ctx, broker, latencyPartitions, span)
+			_, err := load.run(ctx, broker, 0, span, newLatencies())
 			return err
 		})
 		if err != nil {

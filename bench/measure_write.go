@@ -107,7 +107,8 @@ var smallBatches = &measurement{
 	letter: "b",
 	title:  fmt.Sprintf("16 KiB batches at %d/s over %d partitions, acks=all", latencyRate, latencyPartitions),
 	how: fmt.Sprintf("An open loop of %d connections: every request has its time, and its latency is counted from then. "+
-		"The bare disk appends as many bytes at the same times to a pre-written file (O_DIRECT) with an fdatasync; what is due by then goes into one write.", latencyConns),
+		"The bare disk appends as many bytes at the same times to a pre-written file (O_DIRECT) with an fdatasync; what is due by then goes into one write. "+
+		"The two alternate in parts of %v, each after a warm-up of %v, on a broker that has taken %d MiB before.", latencyConns, partSpan, partWarmUp, runInBytes>>20),
 	rows: append(slices.Concat(latencyRows("broker", "broker"), latencyRows("bare", "bare append + fdatasync")),
 		row{name: "ratio_p50", label: "p50, broker / bare", unit: "x", digits: 2},
 		row{name: "ratio_p99", label: "p99, broker / bare", unit: "x", digits: 2},
@@ -131,38 +132,97 @@ func (f figures) addLatency(name string, l latency) {
 
 func measureSmallBatches(ctx context.Context, b *bench, repeat int) (figures, error) {
 	f := figures{}
-	var ours, bare latency
-	err := inTurn(repeat, func() error {
-		return b.withBroker(ctx, func(broker peers.Broker) (err error) {
-			ours, err = pacedLoad(ctx, broker, latencyPartitions, b.span())
+	ours, bare := newLatencies(), newLatencies()
+	var cores used
+	err := b.withBroker(ctx, func(broker peers.Broker) error {
+		if err := b.runIn(ctx, broker); err != nil {
 			return err
+		}
+		load, err := pacedLoad(ctx, broker, latencyPartitions)
+		if err != nil {
+			return err
+		}
+		return b.alternate(repeat, func(warm, span time.Duration) error {
+			u, err := load.run(ctx, broker, warm, span, ours)
+			cores.add(u)
+			return err
+		}, func(warm, span time.Duration) error {
+			return b.disk.latency(ctx, latencyRate, latencyBatch, warm, span, bare)
 		})
-	}, func() (err error) {
-		bare, err = b.disk.latency(ctx, latencyRate, latencyBatch, b.span())
-		return err
 	})
-	f.addLatency("broker", ours)
-	f.addLatency("bare", bare)
-	f["ratio_p50"], f["ratio_p99"], f["ratio_p999"] = ours.P50/bare.P50, ours.P99/bare.P99, ours.P999/bare.P999
-	f["broker_cores"], f["load_cores"] = ours.BrokerCores, ours.LoadCores
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	o, d := ours.result(), bare.result()
+	f.addLatency("broker", o)
+	f.addLatency("bare", d)
+	f["ratio_p50"], f["ratio_p99"], f["ratio_p999"] = o.P50/d.P50, o.P99/d.P99, o.P999/d.P999
+	f["broker_cores"], f["load_cores"] = cores.broker/cores.seconds, cores.own/cores.seconds
+	return f, nil
 }
 
+// The parts in which loads of latency alternate: the machine and its disk have
+// phases of a second or more, which must not fall on one load alone.
+const (
+	partWarmUp = 200 * time.Millisecond
+	partSpan   = 500 * time.Millisecond
+)
+
+// alternate makes parts of the loads in turn until each has had its span.
+func (b *bench) alternate(repeat int, loads ...func(warm, span time.Duration) error) error {
+	var steps []func() error
+	for _, load := range loads {
+		steps = append(steps, func() error { return load(partWarmUp, partSpan) })
+	}
+	for part := range int(b.span() / partSpan) {
+		if err := inTurn(repeat+part, steps...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runIn brings a broker into the state of one that has run for a while: the files
+// of its journal have all been used, and as much of its memory as it uses.
+func (b *bench) runIn(ctx context.Context, broker peers.Broker) error {
+	topic, err := createTopic(ctx, broker, latencyPartitions)
+	if err != nil {
+		return err
+	}
+	load := flood{conns: bandwidthConns, depth: bandwidthDepth}
+	load.frames, load.batchBytes = frames(topic, latencyPartitions, bandwidthBatch)
+	if _, err := load.write(ctx, broker, b.scaled(runInBytes)); err != nil {
+		return err
+	}
+	if b.o.broker.Ours() {
+		return quietDisk(ctx, broker)
+	}
+	select {
+	case <-time.After(warmUp):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// runInBytes is more than the broker's journal holds.
+const runInBytes = 1536 << 20
+
 // pacedLoad is the open loop of measurements b and c on a new topic.
-func pacedLoad(ctx context.Context, broker peers.Broker, partitions int, span time.Duration) (latency, error) {
+func pacedLoad(ctx context.Context, broker peers.Broker, partitions int) (*paced, error) {
 	topic, err := createTopic(ctx, broker, int32(partitions))
 	if err != nil {
-		return latency{}, err
+		return nil, err
 	}
-	load := paced{conns: latencyConns, rate: latencyRate}
+	load := &paced{conns: latencyConns, rate: latencyRate}
 	load.frames, _ = frames(topic, partitions, latencyBatch)
-	return load.run(ctx, broker, span)
+	return load, nil
 }
 
 var manyPartitions = &measurement{
 	letter: "c",
 	title:  fmt.Sprintf("The same load over 1, 100 and 1,000 partitions: 16 KiB batches at %d/s", latencyRate),
-	how:    "The open loop of measurement b on topics of 1, 100 and 1,000 partitions of one broker, one after the other.",
+	how:    "The open loop of measurement b on topics of 1, 100 and 1,000 partitions of one broker, which alternate as there.",
 	rows: append(slices.Concat(latencyRows("one", "1 partition"), latencyRows("hundred", "100 partitions"), latencyRows("thousand", "1,000 partitions")),
 		row{name: "ratio_100", label: "p99, 100 partitions / 1", unit: "x", digits: 2},
 		row{name: "ratio_1000", label: "p99, 1,000 partitions / 1", unit: "x", digits: 2}),
@@ -173,14 +233,29 @@ var manyPartitions = &measurement{
 func measureManyPartitions(ctx context.Context, b *bench, repeat int) (figures, error) {
 	f := figures{}
 	err := b.withBroker(ctx, func(broker peers.Broker) error {
-		step := func(name string, partitions int) func() error {
-			return func() error {
-				l, err := pacedLoad(ctx, broker, partitions, b.span())
-				f.addLatency(name, l)
+		if err := b.runIn(ctx, broker); err != nil {
+			return err
+		}
+		names, partitions := []string{"one", "hundred", "thousand"}, []int{1, 100, 1000}
+		var times []*latencies
+		var loads []func(warm, span time.Duration) error
+		for _, n := range partitions {
+			load, err := pacedLoad(ctx, broker, n)
+			if err != nil {
 				return err
 			}
+			l := newLatencies()
+			times = append(times, l)
+			loads = append(loads, func(warm, span time.Duration) error {
+				_, err := load.run(ctx, broker, warm, span, l)
+				return err
+			})
 		}
-		return inTurn(repeat, step("one", 1), step("hundred", 100), step("thousand", 1000))
+		err := b.alternate(repeat, loads...)
+		for i, l := range times {
+			f.addLatency(names[i], l.result())
+		}
+		return err
 	})
 	f["ratio_100"], f["ratio_1000"] = f["hundred_p99"]/f["one_p99"], f["thousand_p99"]/f["one_p99"]
 	return f, err

@@ -39,6 +39,10 @@ func (m meter) read() (u used, err error) {
 	return u, err
 }
 
+func (u *used) add(v used) {
+	u.seconds, u.broker, u.own = u.seconds+v.seconds, u.broker+v.broker, u.own+v.own
+}
+
 // cpuSeconds is the CPU time that a process has used.
 func cpuSeconds(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -27,30 +27,41 @@ type latency struct{ P50, P99, P999, Max, PerSecond, BrokerCores, LoadCores floa
 
 // latencies collects times in microseconds, up to a minute.
 type latencies struct {
-	// Immutable once recording has begun.
-	from, to time.Time // what was due outside is not counted
-
 	mu struct {
 		sync.Mutex
-		h *hdrhistogram.Histogram
+		h       *hdrhistogram.Histogram
+		seconds float64 // of all windows
 	}
 }
 
-func newLatencies(from time.Time, span time.Duration) *latencies {
-	l := &latencies{from: from, to: from.Add(span)}
+func newLatencies() *latencies {
+	l := &latencies{}
 	l.mu.h = hdrhistogram.New(1, 60_000_000, 3)
 	return l
 }
 
-// record counts from when the request was due, not from when it was sent.
-func (l *latencies) record(due, done time.Time) {
-	if due.Before(l.from) || !due.Before(l.to) {
-		return
-	}
+// window is a part of the time; what was due outside is not counted.
+type window struct {
+	times    *latencies
+	from, to time.Time
+}
+
+func (l *latencies) window(from time.Time, span time.Duration) window {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.mu.seconds += span.Seconds()
+	return window{l, from, from.Add(span)}
+}
+
+// record counts from when the request was due, not from when it was sent.
+func (w window) record(due, done time.Time) {
+	if due.Before(w.from) || !due.Before(w.to) {
+		return
+	}
+	w.times.mu.Lock()
+	defer w.times.mu.Unlock()
 	// Longer than a minute is recorded as a minute.
-	_ = l.mu.h.RecordValue(min(max(done.Sub(due).Microseconds(), 1), 60_000_000))
+	_ = w.times.mu.h.RecordValue(min(max(done.Sub(due).Microseconds(), 1), 60_000_000))
 }
 
 func (l *latencies) result() latency {
@@ -58,7 +69,7 @@ func (l *latencies) result() latency {
 	defer l.mu.Unlock()
 	ms := func(percentile float64) float64 { return float64(l.mu.h.ValueAtPercentile(percentile)) / 1000 }
 	return latency{P50: ms(50), P99: ms(99), P999: ms(99.9), Max: float64(l.mu.h.Max()) / 1000,
-		PerSecond: float64(l.mu.h.TotalCount()) / l.to.Sub(l.from).Seconds()}
+		PerSecond: float64(l.mu.h.TotalCount()) / l.mu.seconds}
 }
 
 // pacer wakes at times that are due. It owns an OS thread, since the runtime's
@@ -91,38 +102,37 @@ func (p pacer) waitFor(i int) {
 	}
 }
 
-// run loads the broker for span after the warm-up.
-func (p *paced) run(ctx context.Context, b peers.Broker, span time.Duration) (latency, error) {
+// run loads the broker for span after a warm-up and adds what it saw to times. It
+// returns the cores that were used.
+func (p *paced) run(ctx context.Context, b peers.Broker, warm, span time.Duration, times *latencies) (u used, err error) {
 	l, err := dial(ctx, b, p.conns)
 	if err != nil {
-		return latency{}, err
+		return u, err
 	}
 	begin := time.Now().Add(10 * time.Millisecond)
-	times := newLatencies(begin.Add(warmUp), span)
+	w := times.window(begin.Add(warm), span)
 	sent := make([]chan time.Time, p.conns) // due times of what is not answered
 	for i := range sent {
 		sent[i] = make(chan time.Time, 1<<16)
 	}
 	l.run(func(i int, c net.Conn) error {
 		defer close(sent[i])
-		return p.send(l, i, c, begin, times.to, sent[i])
+		return p.send(l, i, c, begin, w.to, sent[i])
 	}, func(i int, c net.Conn) error {
-		return receiveTimes(c, sent[i], times)
+		return receiveTimes(c, sent[i], w)
 	})
-	l.sleep(time.Until(times.from))
+	l.sleep(time.Until(w.from))
 	m, err := startMeter(b.PID())
 	if err != nil {
 		l.fail(err)
 	}
-	l.sleep(time.Until(times.to))
-	used, merr := m.read()
+	l.sleep(time.Until(w.to))
+	u, merr := m.read()
 	l.wg.Wait()
 	if err := l.finish(); err != nil {
-		return latency{}, err
+		return u, err
 	}
-	r := times.result()
-	r.BrokerCores, r.LoadCores = used.broker/used.seconds, used.own/used.seconds
-	return r, merr
+	return u, merr
 }
 
 // send writes what is due for connection i: each request when its time comes,
@@ -148,7 +158,7 @@ func (p *paced) send(l *lanes, i int, c net.Conn, begin, end time.Time, sent cha
 	return nil
 }
 
-func receiveTimes(c net.Conn, sent <-chan time.Time, times *latencies) error {
+func receiveTimes(c net.Conn, sent <-chan time.Time, times window) error {
 	in, buf := bufio.NewReaderSize(c, 16<<10), []byte(nil)
 	for due := range sent {
 		if err := c.SetReadDeadline(due.Add(2 * time.Minute)); err != nil {
