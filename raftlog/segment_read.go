@@ -277,22 +277,27 @@ func (w *segmentRead) readEnd() int64 {
 	return min(alignUp(w.g.bytes), alignUp(w.at+most))
 }
 
-func (w *segmentRead) lookUp(s *Store) (err error) {
+func (w *segmentRead) lookUp(s *Store) error {
+	row, err := w.firstRow(s)
+	w.at = int64(row.pos)
+	return err
+}
+
+// firstRow is what the index says of the batch that holds offset from.
+func (w *segmentRead) firstRow(s *Store) (row indexRow, err error) {
 	ix, err := openIndex(s, w.l.id, &w.g)
 	if err != nil {
-		return err
+		return row, err
 	}
 	defer func() { err = errors.Join(err, ix.close()) }()
 	n, err := ix.find(func(r indexRow) bool { return r.nextOffset() > w.from })
 	if err != nil {
-		return err
+		return row, err
 	}
 	if n == ix.rows {
-		return fmt.Errorf("%w: no row for offset %d", errBadIndex, w.from)
+		return row, fmt.Errorf("%w: no row for offset %d", errBadIndex, w.from)
 	}
-	row, err := ix.row(n)
-	w.at = int64(row.pos)
-	return err
+	return ix.row(n)
 }
 
 // cut takes whole batches off p as long as they are wanted and verifies each. It
@@ -363,19 +368,25 @@ func (w *segmentRead) checkSum(b core.Batch) error {
 	return nil
 }
 
-// readLarge fetches a first batch that is larger than the buffer.
+// readLarge fetches a first batch that is larger than the buffer. How large it is the
+// index says, whose rows have a checksum: a damaged length must not take as much memory
+// as there is segment.
 func (w *segmentRead) readLarge(r *fileReader, j *Job) error {
 	w.used, w.parts = 0, nil
-	head := make([]byte, core.BatchHeaderBytes)
-	if w.at+int64(len(head)) > w.g.bytes {
+	row, err := w.firstRow(w.l.set.store)
+	if err != nil {
+		return err
+	}
+	n := int64(row.length)
+	if int64(row.pos) != w.at || w.at+n > w.g.bytes {
 		return damagedAt(w.l.id, "segment %d ends at %d inside a batch", w.g.id, w.at)
 	}
+	head := make([]byte, core.BatchHeaderBytes)
 	if err := r.read([]piece{{seg: w.g.id, off: w.at, n: len(head)}}, head); err != nil {
 		return err
 	}
-	n := batchBytes(head)
-	if n < core.BatchHeaderBytes || w.at+n > w.g.bytes {
-		return damagedAt(w.l.id, "segment %d has no batch at %d", w.g.id, w.at)
+	if batchBytes(head) != n {
+		return damagedAt(w.l.id, "segment %d has no batch of %d bytes at %d", w.g.id, n, w.at)
 	}
 	w.large = make([]byte, n)
 	if err := r.read([]piece{{seg: w.g.id, off: w.at, n: int(n)}}, w.large); err != nil {

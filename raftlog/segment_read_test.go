@@ -2,11 +2,14 @@ package raftlog
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"testing"
 
+	"millrace/core"
 	"millrace/core/arena"
 )
 
@@ -61,5 +64,40 @@ func TestSegmentsReadBesideAndOneAfterTheOther(t *testing.T) {
 				ts.close()
 			})
 		}
+	}
+}
+
+// A damaged length asks for no more memory than the batch has by the index.
+func TestADamagedLengthIsFoundBeforeItIsRead(t *testing.T) {
+	fs := newMemFS(t)
+	ts := openStore(t, fs, Options{})
+	l, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		ts.batch(l, 1, 1, 40<<10)
+		commitAll(l)
+		ts.commit()
+	}
+	ts.maintain()
+	ts.evictAll()
+	for name, f := range fs.files {
+		if name == segmentName(20, 1) {
+			binary.BigEndian.PutUint32(f.data[8:], 2<<20)
+		}
+	}
+	r, j, err := l.Read(ts.mem, 0, l.NextOffset(), 64<<10, true)
+	if err != nil || j == nil {
+		t.Fatalf("%d bytes at once (%v)", r.Bytes, err)
+	}
+	j.Run()
+	w := j.work.(*segmentRead)
+	if w.large != nil {
+		t.Errorf("%d bytes were read for a batch of %d", len(w.large), 40<<10)
+	}
+	j.Finish()
+	if !errors.Is(j.Err, core.ErrStorageFailed) || j.Read.Bytes > 0 {
+		t.Errorf("%d bytes, %v", j.Read.Bytes, j.Err)
 	}
 }
