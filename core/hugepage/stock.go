@@ -12,11 +12,20 @@ type Stock struct {
 	ready chan []byte
 	want  chan struct{}
 	back  chan []byte
-	ended atomic.Bool
+
+	// Atomic.
+	ended     atomic.Bool
+	backBytes atomic.Int64
 }
 
 // backMax is how many mappings that were given back may wait.
 const backMax = 128
+
+// Stats returns the bytes that are ready, and those given back that are not unmapped
+// yet. Any goroutine.
+func (s *Stock) Stats() (ready, back int64) {
+	return int64(len(s.ready)) * Bytes, s.backBytes.Load()
+}
 
 // NewStock makes a stock of at most n mappings, empty until Run.
 func NewStock(n int) *Stock {
@@ -32,6 +41,7 @@ func (s *Stock) Give(b []byte) bool {
 	}
 	select {
 	case s.back <- b:
+		s.backBytes.Add(int64(len(b)))
 		return true
 	default:
 		return false
@@ -71,6 +81,7 @@ func (s *Stock) Run(ctx context.Context) error {
 		select {
 		case <-s.want:
 		case b := <-s.back:
+			s.backBytes.Add(-int64(len(b)))
 			unmap(b)
 		case <-ctx.Done():
 			return nil
@@ -86,6 +97,7 @@ func (s *Stock) drain() {
 		case b := <-s.ready:
 			unmap(b)
 		case b := <-s.back:
+			s.backBytes.Add(-int64(len(b)))
 			unmap(b)
 		default:
 			return

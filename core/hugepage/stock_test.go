@@ -73,15 +73,15 @@ func TestStockTakesBackWithoutWaiting(t *testing.T) {
 		}
 		given++
 	}
-	if given != backMax {
-		t.Errorf("%d mappings were taken, want %d", given, backMax)
+	if _, back := s.Stats(); given != backMax || back != backMax*Bytes {
+		t.Errorf("%d mappings were taken, %d bytes; want %d mappings", given, back, backMax)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.back); n != 0 {
-		t.Errorf("%d mappings are left after the end", n)
+	if ready, back := s.Stats(); ready != 0 || back != 0 || len(s.back) != 0 {
+		t.Errorf("%d and %d bytes are left after the end", ready, back)
 	}
 }

@@ -57,6 +57,7 @@ var table = []Metric{
 
 	{Name: "millrace_payload_memory_bytes", Kind: Gauge, Labels: []string{"shard", "state"}, Help: "Payload memory outside the Go heap: mapped, and of it live (some buffer refers to it)."},
 	{Name: "millrace_payload_memory_bytes_limit", Kind: Gauge, Labels: []string{"shard"}, Help: "Bound of mapped payload memory."},
+	{Name: "millrace_payload_memory_aside_bytes", Kind: Gauge, Labels: []string{"state"}, Help: "Memory that lies ready for payloads (at most 8 MiB), and that is on its way back to the system (at most 128 MiB); in no shard's bound."},
 	{Name: "millrace_payload_memory_full_total", Kind: Counter, Labels: []string{"shard"}, Help: "Times that payload memory was used up and cached records were dropped."},
 
 	{Name: "millrace_disk_free_bytes", Kind: Gauge, Help: "Free space of the data directory's file system."},

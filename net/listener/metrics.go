@@ -69,6 +69,10 @@ func (srv *Server) Stats(ctx context.Context) []LoopStats {
 	return out
 }
 
+// MemoryAside is the bytes of payload memory that lie ready for all loops, and of those
+// on their way back to the system. Any goroutine.
+func (srv *Server) MemoryAside() (ready, returning int64) { return srv.pages.Stats() }
+
 func (l *Loop) counters() LoopStats {
 	s := &l.stats
 	out := LoopStats{

@@ -68,6 +68,9 @@ func (b *broker) collectRequests(e *admin.Emitter) {
 }
 
 func (b *broker) collectLoops(ctx context.Context, e *admin.Emitter) {
+	ready, back := b.srv.MemoryAside()
+	e.Set("millrace_payload_memory_aside_bytes", float64(ready), "ready")
+	e.Set("millrace_payload_memory_aside_bytes", float64(back), "returning")
 	for _, l := range b.srv.Stats(ctx) {
 		id := strconv.Itoa(int(l.Shard))
 		set := func(name string, v float64) { e.Set(name, v, id) }
