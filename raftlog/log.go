@@ -93,6 +93,7 @@ type Log struct {
 	swept                                    bool // strangers in its directory are removed
 	hints                                    readHints
 	dropping                                 []uint32 // segments out of the table, removed once that is durable
+	leaving                                  []uint32 // these, and those whose state is on its way
 }
 
 func newLog(s *LogSet, id core.PartitionID) *Log {

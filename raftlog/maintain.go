@@ -140,6 +140,7 @@ func (l *Log) trim() {
 			break
 		}
 		l.dropping = append(l.dropping, g.id)
+		l.leaving = append(l.leaving, g.id)
 		n++
 	}
 	if n == 0 {

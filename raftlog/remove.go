@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ type removal struct {
 	l     *Log
 	segs  []uint32
 	whole bool
-	sweep []uint32 // segments that live; others are leftovers of a crash
+	sweep []uint32 // segments that a durable state may name; others are leftovers of a crash
 	below uint32   // only below this number
 }
 
@@ -44,6 +45,7 @@ func (l *Log) removeDropped(segs []uint32) {
 	if len(segs) == 0 {
 		return
 	}
+	l.leaving = slices.DeleteFunc(l.leaving, func(seg uint32) bool { return slices.Contains(segs, seg) })
 	r := removal{l: l, segs: segs}
 	if !l.swept {
 		l.swept = true
@@ -51,7 +53,7 @@ func (l *Log) removeDropped(segs []uint32) {
 		for i := range l.segs {
 			r.sweep = append(r.sweep, l.segs[i].id)
 		}
-		r.sweep = append(r.sweep, l.dropping...)
+		r.sweep = append(r.sweep, l.leaving...)
 	}
 	l.set.removals = append(l.set.removals, r)
 }
