@@ -591,6 +591,23 @@ func TestDataComesBetweenTurns(t *testing.T) {
 	}
 }
 
+func TestFramesAreGivenMemoryAsTheyCome(t *testing.T) {
+	const size = 7 << 20
+	s := &session{size: size, frame: make([]byte, 0, frameStepBytes)}
+	var got []int
+	for len(s.frame) < size {
+		s.frame = make([]byte, s.nextFrameBytes())
+		got = append(got, len(s.frame))
+	}
+	if want := []int{8 * frameStepBytes, size}; !slices.Equal(got, want) {
+		t.Errorf("room for %d, want %d", got, want)
+	}
+	s = &session{size: frameStepBytes + 1, frame: make([]byte, 0, frameStepBytes)}
+	if n := s.nextFrameBytes(); n != frameStepBytes+1 {
+		t.Errorf("%d for a frame of %d", n, s.size)
+	}
+}
+
 // TestCostlyRequestsOfTheDataPathTakeTurns: those that are large, and those of a
 // connection whose last answer was.
 func TestCostlyRequestsOfTheDataPathTakeTurns(t *testing.T) {
