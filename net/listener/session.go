@@ -131,11 +131,12 @@ func (s *session) pump(src source) {
 // inbox, in heap bytes of requests and of their answers, which is about the time that
 // they take. Beyond it requests wait for their turn, in order, but for those of the
 // data path, which are cheap in this respect: readers of all metadata must not keep
-// producers and consumers waiting. A Fetch of thousands of partitions is not cheap, nor
-// is what a connection sends whose last answer was not.
+// producers and consumers waiting. One that is as large by itself is not cheap, nor is
+// what a connection sends whose last answer was; clients without fetch sessions name a
+// thousand partitions in less.
 const (
 	turnBytesMax  = 64 << 10
-	cheapBytesMax = 16 << 10
+	cheapBytesMax = turnBytesMax
 )
 
 // waitsForTurn says whether the frame whose prelude was read is to wait.
