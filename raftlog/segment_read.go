@@ -66,8 +66,9 @@ type segmentRead struct {
 	upTo     core.Offset
 	maxBytes int
 	minOne   bool
-	at       int64 // where the batch of from begins; -1: ask the index
-	batch    int64 // what batches there are expected to have; 0: no idea
+	at       int64       // where the batch of from begins; -1: ask the index
+	base     core.Offset // that this batch begins with
+	batch    int64       // what batches there are expected to have; 0: no idea
 
 	term0  core.Term // of what lies before the first epoch
 	epochs []EpochStart
@@ -83,7 +84,7 @@ func (l *Log) readSegments(dst *arena.Arena, from, upTo core.Offset, maxBytes in
 	if !ok {
 		return ReadResult{}, nil, damagedAt(l.id, "no segment holds offset %d", from)
 	}
-	w := &segmentRead{l: l, g: g, from: from, upTo: upTo, maxBytes: maxBytes, minOne: minOne, at: -1, term0: l.term0, epochs: slices.Clone(l.epochs)}
+	w := &segmentRead{l: l, g: g, from: from, upTo: upTo, maxBytes: maxBytes, minOne: minOne, at: -1, base: from, term0: l.term0, epochs: slices.Clone(l.epochs)}
 	left := g.bytes
 	j := &Job{Log: l, CatchUp: true, work: w}
 	if h, ok := l.hints.find(from); ok && (h.seg == g.id && int64(h.pos) < g.bytes || from == g.baseOffset) {
@@ -279,7 +280,7 @@ func (w *segmentRead) readEnd() int64 {
 
 func (w *segmentRead) lookUp(s *Store) error {
 	row, err := w.firstRow(s)
-	w.at = int64(row.pos)
+	w.at, w.base = int64(row.pos), row.baseOffset
 	return err
 }
 
@@ -303,7 +304,7 @@ func (w *segmentRead) firstRow(s *Store) (row indexRow, err error) {
 // cut takes whole batches off p as long as they are wanted and verifies each. It
 // answers whether those behind p may be wanted.
 func (w *segmentRead) cut(j *Job, p []byte) (more bool, err error) {
-	next := core.Offset(-1)
+	next := w.base
 	if w.used > 0 {
 		next = j.Read.Next
 	}
@@ -340,10 +341,10 @@ func (w *segmentRead) take(j *Job, b core.Batch) {
 }
 
 // checkPlace compares what the checksum of a batch does not cover, its base
-// offset and leader epoch, with what must be there; next is -1 for the first.
-func (w *segmentRead) checkPlace(b core.Batch, next core.Offset) error {
+// offset and leader epoch, with what must be there.
+func (w *segmentRead) checkPlace(b core.Batch, base core.Offset) error {
 	first, end := b.BaseOffset(), b.LastOffset()+1
-	if next >= 0 && first != next || next < 0 && (first > w.from || end <= w.from) || end > w.g.nextOffset {
+	if first != base || end <= w.from || end > w.g.nextOffset {
 		return damagedAt(w.l.id, "segment %d has a batch of offsets [%d, %d) at %d", w.g.id, first, end, w.at+int64(w.used))
 	}
 	if e := int32(w.termAt(first)); b.LeaderEpoch() != e {
@@ -393,7 +394,7 @@ func (w *segmentRead) readLarge(r *fileReader, j *Job) error {
 		return err
 	}
 	b := core.Batch(w.large)
-	if err := w.checkPlace(b, -1); err != nil {
+	if err := w.checkPlace(b, row.baseOffset); err != nil {
 		return err
 	}
 	if b.BaseOffset() < w.upTo {

@@ -101,3 +101,45 @@ func TestADamagedLengthIsFoundBeforeItIsRead(t *testing.T) {
 		t.Errorf("%d bytes, %v", j.Read.Bytes, j.Err)
 	}
 }
+
+// A base offset, which no checksum covers, is compared also where a read begins inside
+// the batch, or at its beginning.
+func TestADamagedBaseOffsetIsFound(t *testing.T) {
+	fs := newMemFS(t)
+	ts := openStore(t, fs, Options{})
+	defer ts.close()
+	l, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const records, bytes = 4, 5000
+	for range 6 {
+		ts.batch(l, 1, records, bytes)
+		commitAll(l)
+		ts.commit()
+	}
+	ts.maintain()
+	ts.evictAll()
+	for batch := range core.Offset(6) {
+		for inside := range core.Offset(records) {
+			for bit := range 3 {
+				from := batch*records + inside
+				b := fs.files[segmentName(20, 1)].data[batch*bytes:]
+				b[7] ^= 1 << bit
+				_, j, err := l.Read(ts.mem, from, from+1, bytes, true)
+				if err != nil || j == nil {
+					t.Fatal(err)
+				}
+				j.Run()
+				j.Finish()
+				if !errors.Is(j.Err, core.ErrStorageFailed) {
+					t.Errorf("bit %d of the base offset of batch %d flipped, read from %d: %d bytes, %v", bit, batch, from, j.Read.Bytes, j.Err)
+				}
+				b[7] ^= 1 << bit
+			}
+		}
+	}
+	if bases, _ := ts.readAll(l); len(bases) != 6 {
+		t.Errorf("batches at %v after the damage is gone", bases)
+	}
+}
