@@ -5,6 +5,7 @@
 package hugepage
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -14,7 +15,7 @@ import (
 // Bytes is the size and the alignment of what Map returns, or a part of it.
 const Bytes = 2 << 20
 
-// Map returns at least n zero bytes outside the collector's heap: a multiple of
+// Map returns at least n zero bytes, n above 0, outside the collector's heap: a multiple of
 // Bytes that starts at such a border. The memory is the system's until it is touched.
 func Map(n int) ([]byte, error) {
 	size := uintptr(n+Bytes-1) &^ (Bytes - 1)
@@ -24,16 +25,17 @@ func Map(n int) ([]byte, error) {
 	}
 	// What is too much at both ends goes back.
 	head := -uintptr(p) & (Bytes - 1)
+	aligned := unsafe.Add(p, head)
 	if head > 0 {
-		err = unix.MunmapPtr(p, head)
+		err = unmapRange(p, head)
 	}
-	p = unsafe.Add(p, head)
 	if err == nil && head < Bytes {
-		err = unix.MunmapPtr(unsafe.Add(p, size), Bytes-head)
+		err = unmapRange(unsafe.Add(aligned, size), Bytes-head)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("aligning a mapping of %d bytes: %w", size, err)
 	}
+	p = aligned
 	b := unsafe.Slice((*byte)(p), size)
 	advise(b)
 	return b, nil
@@ -41,5 +43,15 @@ func Map(n int) ([]byte, error) {
 
 // Unmap gives back what Map returned, or a part of it that consists of whole pages.
 func Unmap(b []byte) error {
-	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
+	return unmapRange(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
+}
+
+// unmapRange unmaps whole pages. Where that would make one mapping two and the process
+// has as many as it may, only the memory goes back and the addresses stay taken.
+func unmapRange(p unsafe.Pointer, n uintptr) error {
+	err := unix.MunmapPtr(p, n)
+	if errors.Is(err, unix.ENOMEM) {
+		err = unix.Madvise(unsafe.Slice((*byte)(p), n), unix.MADV_DONTNEED)
+	}
+	return err
 }
