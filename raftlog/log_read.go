@@ -133,7 +133,11 @@ func (w *tailRead) run(j *Job) (err error) {
 	for _, b := range w.want {
 		batch := out[:b.length]
 		for at := 0; b.pieces > 0; b.pieces-- {
-			if err := r.read(ps, batch[at:at+ps[0].n]); err != nil {
+			err := r.read(ps, batch[at:at+ps[0].n])
+			if errors.Is(err, ErrNotExist) {
+				return fmt.Errorf("offset %d: %w", b.base, err)
+			}
+			if err != nil {
 				return damagedAt(w.l.id, "offset %d: %v", b.base, err)
 			}
 			at += ps[0].n
@@ -149,11 +153,24 @@ func (w *tailRead) run(j *Job) (err error) {
 }
 
 func (w *tailRead) finish(j *Job) {
+	j.Err = w.l.judgeMissing(w.from, j.Err)
 	if j.Err != nil {
 		w.dst.Release()
 		return
 	}
 	j.Read.Bufs = []arena.Buf{w.dst}
+}
+
+// judgeMissing says what it means that a Job, which was to read from an offset on, did
+// not find a file: that the records were removed meanwhile, or damage.
+func (l *Log) judgeMissing(from core.Offset, err error) error {
+	if !errors.Is(err, ErrNotExist) {
+		return err
+	}
+	if l.closed || from < l.logStart {
+		return fmt.Errorf("%w: %d was removed", core.ErrOffsetOutOfRange, from)
+	}
+	return damagedAt(l.id, "offset %d: %v", from, err)
 }
 
 // verifyBatch checks a batch that was read against its description: what the

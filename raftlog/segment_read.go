@@ -142,10 +142,7 @@ func allocBlocks(a *arena.Arena, n, least int64) (arena.Buf, error) {
 
 func (w *segmentRead) run(j *Job) (err error) {
 	defer func() {
-		// A segment that retention removed meanwhile is not damage.
-		if errors.Is(err, ErrNotExist) {
-			err = fmt.Errorf("%w: %d was removed", core.ErrOffsetOutOfRange, w.from)
-		} else if err != nil && !errors.Is(err, core.ErrStorageFailed) {
+		if err != nil && !errors.Is(err, ErrNotExist) && !errors.Is(err, core.ErrStorageFailed) {
 			err = damagedAt(w.l.id, "segment %d: %v", w.g.id, err)
 		}
 	}()
@@ -407,6 +404,7 @@ func (w *segmentRead) readLarge(r *fileReader, j *Job) error {
 }
 
 func (w *segmentRead) finish(j *Job) {
+	j.Err = w.l.judgeMissing(w.from, j.Err)
 	kept := 0
 	if j.Err == nil && j.Read.Bytes > 0 {
 		w.l.hints.add(w.end)

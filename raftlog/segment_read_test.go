@@ -143,3 +143,46 @@ func TestADamagedBaseOffsetIsFound(t *testing.T) {
 		t.Errorf("batches at %v after the damage is gone", bases)
 	}
 }
+
+// TestAMissingSegmentIsDamageUnlessItWasRemoved, for records that the journal still
+// describes and for those that are flushed.
+func TestAMissingSegmentIsDamageUnlessItWasRemoved(t *testing.T) {
+	for _, flushed := range []bool{false, true} {
+		for _, removed := range []bool{false, true} {
+			fs := newMemFS(t)
+			ts := openStore(t, fs, Options{DirectBytes: 8 << 10})
+			l, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1 << 30})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts.batch(l, 1, 1, 40<<10) // goes straight to the segment
+			commitAll(l)
+			ts.commit()
+			if flushed {
+				l.SetConfig(LogConfig{FlushBytesMax: 1})
+				ts.maintain()
+			}
+			ts.evictAll()
+			_, j, err := l.Read(ts.mem, 0, 1, 64<<10, true)
+			if err != nil || j == nil {
+				t.Fatalf("flushed %v: no job (%v)", flushed, err)
+			}
+			if _, isTail := j.work.(*tailRead); isTail == flushed {
+				t.Fatalf("flushed %v: the read is a %T", flushed, j.work)
+			}
+			want := core.ErrStorageFailed
+			if removed {
+				l.SetLogStart(1)
+				want = core.ErrOffsetOutOfRange
+			}
+			if err := fs.Remove(segmentName(20, 1)); err != nil {
+				t.Fatal(err)
+			}
+			j.Run()
+			j.Finish()
+			if !errors.Is(j.Err, want) {
+				t.Errorf("flushed %v, removed %v: %v, want %v", flushed, removed, j.Err, want)
+			}
+		}
+	}
+}
