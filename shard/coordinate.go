@@ -152,7 +152,7 @@ func (s *Shard) hostAppend(h *host, rs []core.Record) error {
 // core.ErrOverloaded.
 func (s *Shard) alloc(n int) (arena.Buf, error) {
 	buf, err := s.opts.Arena.Alloc(n)
-	if errors.Is(err, arena.ErrFull) && s.opts.Logs.Evict(n) {
+	if errors.Is(err, arena.ErrFull) && s.MakeRoom(n) {
 		buf, err = s.opts.Arena.Alloc(n)
 	}
 	if err != nil {

@@ -188,7 +188,7 @@ func (s *Shard) read(p *partition, from, upTo core.Offset, maxBytes int, minOne 
 	}
 	res, job, err := p.log.Read(s.opts.Arena, from, upTo, maxBytes, minOne)
 	if errors.Is(err, arena.ErrFull) {
-		if !s.makeRoom(max(min(maxBytes, raftlog.ReadJobBytesMax), arena.ChunkBytes)) {
+		if !s.MakeRoom(max(min(maxBytes, raftlog.ReadJobBytesMax), arena.ChunkBytes)) {
 			s.stats.ReadsStarved++
 			return res, nil, errNoRoom
 		}

@@ -243,10 +243,11 @@ func (s *Shard) dropAheads(p *partition) {
 	}
 }
 
-// makeRoom gives back payload memory for a read of n bytes: first what was read
-// ahead for readers that have not been here for a second, then the oldest records
-// in memory, then what was read ahead for others.
-func (s *Shard) makeRoom(n int) bool {
+// MakeRoom gives back payload memory for n bytes that are to be read, or to arrive:
+// first what was read ahead for readers that have not come back for a second, then what
+// is cached, then all that was read ahead. It says whether there is room now. The
+// loop's own.
+func (s *Shard) MakeRoom(n int) bool {
 	return s.shedAheads(n, s.now-core.Second) || s.opts.Logs.Evict(n) || s.shedAheads(n, s.now)
 }
 

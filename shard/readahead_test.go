@@ -206,6 +206,37 @@ func TestReadingAheadGivesWayToReads(t *testing.T) {
 	}
 }
 
+// TestReadingAheadGivesWayToWhatArrives: neither a request that finds no memory nor a
+// command of a coordinator waits for readers that may never come back.
+func TestReadingAheadGivesWayToWhatArrives(t *testing.T) {
+	for name, arrives := range map[string]func(n *testNode) bool{
+		"a request": func(n *testNode) bool { return n.shard.MakeRoom(1000) },
+		"a command": func(n *testNode) bool { _, err := n.shard.alloc(1000); return err == nil },
+	} {
+		c := newCluster(t, 1)
+		n, id := segmented(c, 300)
+		_, at := readFrom(n, id, 0, 100_000)
+		readFrom(n, id, at, 100_000)
+		if n.shard.aheadBytes == 0 {
+			t.Fatal("nothing was read ahead")
+		}
+		n.arena.Seal()
+		for n.shard.opts.Logs.Evict(1 << 20) {
+			if _, err := n.arena.Alloc(1 << 20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for {
+			if _, err := n.arena.Alloc(1 << 20); err != nil {
+				break
+			}
+		}
+		if !arrives(n) {
+			t.Errorf("%s finds no memory beside what was read ahead", name)
+		}
+	}
+}
+
 // TestAFailedReadAhead: a reader that waits for it hears of it; one that does not
 // reads again.
 func TestAFailedReadAhead(t *testing.T) {

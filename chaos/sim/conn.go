@@ -149,13 +149,13 @@ func (p *shardProc) allocPayload(b []byte) (arena.Buf, error) {
 	buf, err := p.arena.Alloc(len(b))
 	if errors.Is(err, arena.ErrFull) {
 		p.n.s.stats.Evictions++
-		p.arena.Seal() // as the listener does
+		p.arena.Seal()                 // as the listener does
 		for _, o := range p.n.shards { // its buffers are held by whichever shard has the partition
 			if o != p {
 				p.n.via(&p.toShards[o.id], p.n.s.between(0, 100_000), "evict", func() { o.logs.Evict(len(b)) })
 			}
 		}
-		p.logs.Evict(len(b))
+		p.sh.MakeRoom(len(b))
 		buf, err = p.arena.Alloc(len(b))
 	}
 	if err != nil {

@@ -52,6 +52,18 @@ func TestNoViolationInAFewSeedsOfEachKind(t *testing.T) {
 	}
 }
 
+// TestSeedsThatFailed plays what long runs have found and 5,000 seeds do not show.
+func TestSeedsThatFailed(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		3007642: "a read of records that were removed meanwhile called the partition damaged",
+		3008859: "producers found no payload memory, which was kept for readers that had gone",
+	} {
+		if r := Run(seed, Options{}); r.Failed() {
+			t.Errorf("%s: seed %d: %v %v", what, seed, r.Err, r.Violations)
+		}
+	}
+}
+
 func TestSameSeedGivesTheSameTrace(t *testing.T) {
 	for _, seed := range seedsOf(3) {
 		a, b := Run(seed, Options{Hash: true, TraceDisk: true}), Run(seed, Options{Hash: true, TraceDisk: true})

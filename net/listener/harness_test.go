@@ -47,6 +47,9 @@ func (s *echoShard) Step(_ core.Tick, ev shard.Event, out *shard.Effects) {
 	}
 }
 
+// MakeRoom has nothing to give back.
+func (s *echoShard) MakeRoom(int) bool { return false }
+
 func (s *echoShard) Finish(_ core.Tick, out *shard.Effects) {
 	out.Done = append(out.Done, s.done...)
 	s.done = nil

@@ -20,6 +20,7 @@ import (
 type reactor interface {
 	Step(now core.Tick, ev shard.Event, out *shard.Effects)
 	Finish(now core.Tick, out *shard.Effects)
+	MakeRoom(n int) bool
 }
 
 // handler serves request frames; *kafka.Worker is the one in production.
@@ -356,5 +357,7 @@ func (l *Loop) shedMemory(n int) {
 			o.force(message{kind: msgEvict, n: n})
 		}
 	}
-	l.evict(n)
+	if l.shard != nil {
+		l.shard.MakeRoom(n)
+	}
 }
