@@ -242,6 +242,9 @@ func (d *Disk) change(op *dirOp) {
 	d.unlink(op.name)
 	d.unlink(op.to)
 	op.apply(d.root)
+	if op.kind == opRename {
+		op.ino.name = op.to
+	}
 	if op.kind != opUnlink {
 		op.ino.linked = true
 		d.used += op.ino.allocated()

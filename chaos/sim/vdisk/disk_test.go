@@ -275,3 +275,19 @@ func TestKillKeepsEverythingAndMakesNothingDurable(t *testing.T) {
 	must(t, g.Sync())
 	wantOutcomes(t, d, "a=2")
 }
+
+// TestWritesAreToldByTheNameThatTheFileHasNow, which a rename changes under an open
+// handle.
+func TestWritesAreToldByTheNameThatTheFileHasNow(t *testing.T) {
+	d := newDisk(t)
+	var told []string
+	d.OnWrite = func(name string, _, _ int64) { told = append(told, name) }
+	fsys := d.FS()
+	f := create(t, fsys, "a", "one")
+	must(t, fsys.Rename("a", "b"))
+	_, err := f.WriteAt([]byte("two"), 0)
+	must(t, err)
+	if fmt.Sprint(told) != "[a b]" {
+		t.Errorf("writes to %v, want a and then b", told)
+	}
+}

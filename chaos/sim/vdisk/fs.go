@@ -42,7 +42,8 @@ func (m *mounted) Create(name string) (raftlog.File, error) {
 	}
 	ino := d.newInode(false)
 	d.change(&dirOp{kind: opLink, name: name, ino: ino, unsynced: []string{dir}})
-	return &file{m: m, ino: ino, name: name}, nil
+	ino.name = name
+	return &file{m: m, ino: ino}, nil
 }
 
 func (m *mounted) Open(name string) (raftlog.File, error) {
@@ -54,7 +55,8 @@ func (m *mounted) Open(name string) (raftlog.File, error) {
 	if ino.dir {
 		return nil, pathErr("open", name, syscall.EISDIR)
 	}
-	return &file{m: m, ino: ino, name: name}, nil
+	ino.name = name
+	return &file{m: m, ino: ino}, nil
 }
 
 func (m *mounted) Rename(oldName, newName string) error {
@@ -173,14 +175,13 @@ func (m *mounted) Direct() bool { return m.alive().opts.Direct }
 type file struct {
 	m      *mounted
 	ino    *inode
-	name   string
 	closed bool
 }
 
 func (f *file) disk() *Disk {
 	d := f.m.alive()
 	if f.closed {
-		panic("BUG: use of closed file " + f.name)
+		panic("BUG: use of closed file " + f.ino.name)
 	}
 	return d
 }
@@ -193,7 +194,7 @@ func (f *file) aligned(op string, p []byte, off int64) {
 	const b = raftlog.BlockBytes
 	if off%b != 0 || len(p)%b != 0 || uintptr(unsafe.Pointer(&p[0]))%b != 0 {
 		panic(fmt.Sprintf("BUG: direct %s of %s is not aligned: offset %d, length %d, address modulo block %d",
-			op, f.name, off, len(p), uintptr(unsafe.Pointer(&p[0]))%b))
+			op, f.ino.name, off, len(p), uintptr(unsafe.Pointer(&p[0]))%b))
 	}
 }
 
@@ -210,8 +211,8 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	d.spend(d.Faults.WriteUs)
 	if d.roll(d.Faults.ReadEIO) {
 		d.Stats.EIO++
-		d.fault(f.name)
-		return 0, pathErr("read", f.name, syscall.EIO)
+		d.fault(f.ino.name)
+		return 0, pathErr("read", f.ino.name, syscall.EIO)
 	}
 	if off >= f.ino.size() {
 		return 0, io.EOF
@@ -226,34 +227,34 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	d := f.disk()
 	f.aligned("write", p, off)
-	d.step("write %s [%d, %d)", f.name, off, off+int64(len(p)))
+	d.step("write %s [%d, %d)", f.ino.name, off, off+int64(len(p)))
 	d.Stats.Writes++
 	if d.OnWrite != nil {
-		d.OnWrite(f.name, off, int64(len(p)))
+		d.OnWrite(f.ino.name, off, int64(len(p)))
 	}
 	d.spend(d.Faults.WriteUs)
 	if d.roll(d.Faults.WriteEIO) {
 		d.Stats.EIO++
-		d.fault(f.name)
+		d.fault(f.ino.name)
 		// Some of it may have been written.
 		part := int64(d.opts.Rand.IntN(len(p)/d.opts.SectorBytes+1)) * int64(d.opts.SectorBytes)
 		if off+part <= f.ino.size() {
 			f.ino.write(p[:part], off) // the size stays
 		}
-		return 0, pathErr("write", f.name, syscall.EIO)
+		return 0, pathErr("write", f.ino.name, syscall.EIO)
 	}
 	if grow := off + int64(len(p)) - f.ino.allocated(); grow > 0 && d.opts.CapacityBytes > 0 && d.Used()+grow > d.opts.CapacityBytes {
 		d.Stats.NoSpace++
-		d.fault(f.name)
-		return 0, pathErr("write", f.name, raftlog.ErrNoSpace)
+		d.fault(f.ino.name)
+		return 0, pathErr("write", f.ino.name, raftlog.ErrNoSpace)
 	}
 	if d.roll(d.Faults.Misdirect) && f.ino.size() > int64(len(p)) {
 		d.Stats.Misdirected++
-		d.fault(f.name)
+		d.fault(f.ino.name)
 		blocks := (f.ino.size() - int64(len(p))) / raftlog.BlockBytes
 		to := d.opts.Rand.Int64N(blocks+1) * raftlog.BlockBytes
 		if d.OnMisdirect != nil {
-			d.OnMisdirect(f.name, off, to, int64(len(p)))
+			d.OnMisdirect(f.ino.name, off, to, int64(len(p)))
 		}
 		off = to
 	}
@@ -265,14 +266,14 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *file) Sync() error {
 	d := f.disk()
-	d.step("sync %s", f.name)
+	d.step("sync %s", f.ino.name)
 	d.Stats.Syncs++
 	d.spend(d.Faults.SyncUs)
 	if d.roll(d.Faults.SyncEIO) {
 		d.Stats.EIO++
-		d.fault(f.name)
+		d.fault(f.ino.name)
 		f.ino.dropDirty()
-		return pathErr("sync", f.name, syscall.EIO)
+		return pathErr("sync", f.ino.name, syscall.EIO)
 	}
 	f.ino.sync()
 	return nil
@@ -285,10 +286,10 @@ func (f *file) Size() (int64, error) {
 
 func (f *file) Truncate(size int64) error {
 	d := f.disk()
-	d.step("truncate %s %d", f.name, size)
+	d.step("truncate %s %d", f.ino.name, size)
 	if grow := size - f.ino.allocated(); grow > 0 && d.opts.CapacityBytes > 0 && d.Used()+grow > d.opts.CapacityBytes {
 		d.Stats.NoSpace++
-		return pathErr("truncate", f.name, raftlog.ErrNoSpace)
+		return pathErr("truncate", f.ino.name, raftlog.ErrNoSpace)
 	}
 	before := f.ino.allocated()
 	f.ino.resize(size)

@@ -5,6 +5,7 @@ import "slices"
 // inode is a file's content, or a directory.
 type inode struct {
 	id     int
+	name   string // of a file, by which it was opened or to which it was renamed last
 	dir    bool
 	sector int64
 	linked bool // counted in the disk's used bytes
