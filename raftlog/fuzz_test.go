@@ -35,7 +35,7 @@ func fuzzSeeds() map[string][]byte {
 	w.putExtent(&x, edge[:x.head], edge[:x.tail])
 	big := m
 	big.direct, big.length, big.pos, big.baseOffset = true, 20000, 200, 2
-	w.putDirect(2, &big, 5, batch)
+	w.putDirect(2, &big, batch)
 	w.recordHeader(recDeleted, 0, 0)
 	head := writer{buf: w.buf, n: at + 16}
 	head.u32(uint32(w.n - at - sectionHeaderBytes))

@@ -35,14 +35,18 @@ type Journal struct {
 	running atomic.Bool // the committer's part is taken: by Run, or by Close
 	commits atomic.Uint64
 	written atomic.Uint64
-	used    atomic.Int64 // bytes of the file in use; all of it where the next one is urgent
-	frame   atomic.Int64 // bytes of the newest frame
+	// direct counts the bytes written straight to segments, unstaged those of them
+	// that the committer copied.
+	direct, unstaged atomic.Uint64
+	used             atomic.Int64 // bytes of the file in use; all of it where the next one is urgent
+	frame            atomic.Int64 // bytes of the newest frame
 	// firstLost is the oldest frame that Open missed, 0 for none: frames name it as
 	// needed until all shards are complete. incomplete counts those that are not.
 	firstLost  atomic.Uint64
 	incomplete atomic.Int32
 
 	spares   chan *jfile
+	staging  chan []byte   // free buffers for direct writes
 	wake     chan struct{} // to the committer
 	prepWake chan struct{} // to the preparer
 	stop     chan struct{}
@@ -129,8 +133,9 @@ func (j *Journal) fail(err error) {
 
 // JournalStats are counters for metrics.
 type JournalStats struct {
-	Files, Spares  int
-	Commits, Bytes uint64 // frames written and their bytes
+	Files, Spares    int
+	Commits, Bytes   uint64 // frames written and their bytes
+	Direct, Unstaged uint64 // bytes written straight to segments, and those of them that found no buffer
 }
 
 // Stats may be called by any goroutine.
@@ -138,6 +143,7 @@ func (j *Journal) Stats() JournalStats {
 	return JournalStats{
 		Files: len(*j.files.Load()), Spares: len(j.spares),
 		Commits: j.commits.Load(), Bytes: j.written.Load(),
+		Direct: j.direct.Load(), Unstaged: j.unstaged.Load(),
 	}
 }
 

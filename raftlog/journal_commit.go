@@ -110,7 +110,7 @@ func (j *Journal) failPending() []*Turn {
 	done := w.pending
 	for _, t := range done {
 		t.Err = j.Failed()
-		t.release()
+		t.release(j)
 	}
 	w.pending, w.turn, w.log, w.frameReady = nil, 0, 0, false
 	w.cursor = sectionCursor{}
@@ -131,7 +131,7 @@ func (j *Journal) finishTurns() []*Turn {
 	}
 	done := slices.Clone(w.pending[:n])
 	for _, t := range done {
-		t.release()
+		t.release(j)
 		if t.firstFile == 0 { // it was empty
 			t.firstFile = ordNone
 		}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cespare/xxhash/v2"
-
 	"millrace/core/mutant"
 )
 
@@ -17,6 +15,7 @@ import (
 // never write the same block, and neither has to know what the other does.
 type directWriter struct {
 	buf   []byte
+	made  int          // buffers for staging
 	files []directFile // most recently used last
 }
 
@@ -79,13 +78,8 @@ func (d *directWriter) write(j *Journal, turns []*Turn) error {
 }
 
 func (d *directWriter) extent(j *Journal, tl *turnLog, x *turnExtent) error {
-	es := tl.entries[x.from:x.to]
-	for i := range es {
-		if es[i].meta.isBatch() {
-			es[i].sum = xxhash.Sum64(es[i].buf.Bytes())
-		}
-	}
-	from, n := int64(x.x.pos)+int64(x.x.head), int64(x.x.length)-int64(x.x.head)-int64(x.x.tail)
+	defer x.unstage(j)
+	from, n := x.inside()
 	if n == 0 {
 		return nil
 	}
@@ -93,21 +87,74 @@ func (d *directWriter) extent(j *Journal, tl *turnLog, x *turnExtent) error {
 	if err != nil {
 		return err
 	}
-	if d.buf == nil {
-		d.buf = AlignedBuf(int(min(hugePageBytes, j.fileMax)))
+	es, skip := tl.entries[x.from:x.to], int64(x.x.head)
+	if x.staged == nil {
+		d.addStaging(j)
 	}
-	skip := int64(x.x.head)
-	for n > 0 {
-		part := d.buf[:min(n, int64(len(d.buf)))]
-		copyRange(part, es, skip)
+	for part := x.staged; n > 0; part = nil {
+		if part == nil {
+			if d.buf == nil {
+				d.buf = AlignedBuf(j.stagingBytes())
+			}
+			part = d.buf[:min(n, int64(len(d.buf)))]
+			copyRange(part, es, skip)
+			j.unstaged.Add(uint64(len(part)))
+		}
 		if _, err := f.f.WriteAt(part, from); err != nil && !mutant.On(mutant.DirectWriteUnheard) {
 			return err
 		}
 		j.store.wrote(len(part))
+		j.direct.Add(uint64(len(part)))
 		from, skip, n = from+int64(len(part)), skip+int64(len(part)), n-int64(len(part))
 	}
 	f.dirty = true
 	return nil
+}
+
+// stagingMax is how many buffers of stagingBytes there are, for the extents that wait
+// for the committer. Where none is free the committer copies for itself.
+const stagingMax = 4
+
+func (j *Journal) stagingBytes() int { return int(min(hugePageBytes, j.fileMax)) }
+
+// addStaging makes one more of the buffers, so that their memory is not touched for
+// the first time on a loop.
+func (d *directWriter) addStaging(j *Journal) {
+	if d.made == stagingMax {
+		return
+	}
+	d.made++
+	b := AlignedBuf(j.stagingBytes())
+	clear(b)
+	j.staging <- b[:len(b):len(b)]
+}
+
+// inside is what the committer writes of an extent: n bytes at position from.
+func (x *turnExtent) inside() (from, n int64) {
+	return int64(x.x.pos) + int64(x.x.head), int64(x.x.length) - int64(x.x.head) - int64(x.x.tail)
+}
+
+// stage copies the beginning of what is to be written into an aligned buffer, if one
+// is free, while the committer waits for the device. On the loop.
+func (x *turnExtent) stage(j *Journal, es []turnEntry) {
+	_, n := x.inside()
+	if n == 0 {
+		return
+	}
+	select {
+	case b := <-j.staging:
+		x.staged = b[:min(n, int64(len(b)))]
+		copyRange(x.staged, es, int64(x.x.head))
+	default:
+	}
+}
+
+// unstage gives the buffer back.
+func (x *turnExtent) unstage(j *Journal) {
+	if x.staged != nil {
+		j.staging <- x.staged[:cap(x.staged)]
+		x.staged = nil
+	}
 }
 
 // open finds the segment's file, keeping a few open.

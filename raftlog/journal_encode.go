@@ -142,7 +142,7 @@ func (j *Journal) encodeExtent(t *Turn, tl *turnLog, k int) (count int) {
 	for i := range es {
 		e := &es[i]
 		if e.meta.isBatch() {
-			f.putDirect(e.index, &e.meta, e.sum, e.buf.Bytes())
+			f.putDirect(e.index, &e.meta, e.buf.Bytes())
 		} else {
 			f.room(recordHeaderBytes + entryFixedBytes + e.buf.Len())
 			e.meta.jpos = uint32(f.putEntry(e.index, &e.meta, e.buf.Bytes()))

@@ -74,6 +74,7 @@ func (l *Log) chooseDirect(tl *turnLog) {
 			es[k].meta.direct = es[k].meta.isBatch()
 			l.meta(es[k].index).placed = es[k].meta.isBatch()
 		}
+		x.stage(l.set.store.journal, es[x.from:x.to])
 		tl.extents = append(tl.extents, x)
 	}
 }

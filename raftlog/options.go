@@ -96,7 +96,7 @@ type Options struct {
 
 // DefaultDirectBytes is where writing twice costs more than a second sync; see
 // BenchmarkJournalCommit.
-const DefaultDirectBytes = 4 << 20
+const DefaultDirectBytes = 512 << 10
 
 const (
 	defaultJournalFileBytes = 64 << 20

@@ -15,7 +15,7 @@ const (
 	recordHeaderBytes  = 8
 	entryFixedBytes    = 48
 	// directExtraBytes follow the fixed part of an entry whose payload is in a
-	// segment: its checksum and its batch header.
+	// segment: eight zeros, and its batch header, whose checksum covers the rest.
 	directExtraBytes  = 8 + core.BatchHeaderBytes
 	extentFixedBytes  = 16
 	hardStateBytes    = 24
@@ -178,15 +178,15 @@ func (w *writer) entryFixed(i core.Index, m *entryMeta) {
 }
 
 // putDirect writes an entry whose payload went straight to a segment.
-func (w *writer) putDirect(i core.Index, m *entryMeta, sum uint64, header []byte) {
+func (w *writer) putDirect(i core.Index, m *entryMeta, header []byte) {
 	w.recordHeader(recDirect, m.kind, entryFixedBytes+directExtraBytes)
 	w.entryFixed(i, m)
-	w.u64(sum)
+	w.u64(0)
 	w.bytes(header[:core.BatchHeaderBytes])
 }
 
 // parseEntry reads an entry record; extra is the payload of an inline one, and
-// checksum and batch header of a direct one.
+// eight bytes and the batch header of a direct one.
 func parseEntry(r record) (i core.Index, m entryMeta, extra []byte, err error) {
 	b := reader{b: r.Body}
 	i = core.Index(b.u64())

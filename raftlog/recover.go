@@ -62,8 +62,8 @@ func Open(fs FS, opts Options, shardOf func(core.PartitionID) core.ShardID) (*St
 func (s *Store) newJournal() *Journal {
 	j := &Journal{
 		store: s, fs: s.fs, instance: s.identity.Instance, fileMax: s.opts.JournalFileBytes,
-		spares: make(chan *jfile, s.opts.JournalSpare),
-		wake:   make(chan struct{}, 1), prepWake: make(chan struct{}, 1),
+		spares: make(chan *jfile, s.opts.JournalSpare), staging: make(chan []byte, stagingMax),
+		wake: make(chan struct{}, 1), prepWake: make(chan struct{}, 1),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	j.files.Store(&[]*jfile{})

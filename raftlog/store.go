@@ -186,6 +186,9 @@ func (s *Store) freeMemory() {
 	freeAligned(w.frame.buf)
 	freeAligned(w.direct.buf)
 	w.frame.buf, w.direct.buf = nil, nil
+	for len(s.journal.staging) > 0 {
+		freeAligned(<-s.journal.staging)
+	}
 	s.bufs.close()
 }
 

@@ -46,7 +46,6 @@ type turnEntry struct {
 	index core.Index
 	meta  entryMeta
 	buf   arena.Buf
-	sum   uint64 // of a direct entry's payload
 }
 
 // turnExtent is a run of entries [from, to) that goes straight to a segment.
@@ -56,10 +55,14 @@ type turnExtent struct {
 	path     string // of the segment
 	dir      string // of the partition; empty once its entry is known durable
 	inline   bool   // set by the writer: no space, the journal takes the payloads
+	staged   []byte // the beginning of what goes there, in a buffer of Journal.staging
 }
 
-func (t *Turn) release() {
+func (t *Turn) release(j *Journal) {
 	for i := range t.logs {
+		for k := range t.logs[i].extents {
+			t.logs[i].extents[k].unstage(j)
+		}
 		es := t.logs[i].entries
 		for k := range es {
 			es[k].buf.Release()

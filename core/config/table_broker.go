@@ -21,7 +21,7 @@ var brokerSettings = []Setting{
 	{Group: grpNode, Name: "journal.file.bytes", Type: Long, Unit: "bytes", Default: mib(64), Min: 1 << 20, Max: 1 << 30, Check: multipleOf4096, Text: "Size of one journal file, a multiple of 4096."},
 	{Group: grpNode, Name: "journal.spare.files", Type: Int, Default: "1", Min: 1, Max: 64, Text: "Pre-written journal files kept ready."},
 	{Group: grpNode, Name: "journal.files.max", Type: Int, Default: "16", Min: 2, Max: 1024, Text: "Journal files in use above which data is written to segments to free the oldest."},
-	{Group: grpNode, Name: "journal.direct.bytes", Type: Int, Unit: "bytes", Default: mib(4), Min: 4096, Max: maxInt, Text: "A partition's bytes in one turn from which they are written straight to its segment, with a reference in the journal."},
+	{Group: grpNode, Name: "journal.direct.bytes", Type: Int, Unit: "bytes", Default: "524288", Min: 4096, Max: maxInt, Text: "A partition's bytes in one turn from which they are written straight to its segment, with a reference in the journal."},
 	{Group: grpNode, Name: "journal.flush.bytes", Type: Long, Unit: "bytes", Default: mib(16), Min: 1 << 16, Max: anyMax, Text: "A partition's bytes held by the journal alone after which they are written to its segment."},
 
 	// Network.

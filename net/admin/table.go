@@ -73,6 +73,8 @@ var table = []Metric{
 	{Name: "millrace_journal_files_limit", Kind: Gauge, Help: "Used journal files above which data is written to segments to free the oldest (journal.files.max)."},
 	{Name: "millrace_journal_frames_total", Kind: Counter, Help: "Frames written to the journal; each is one write and one sync for all shards."},
 	{Name: "millrace_journal_bytes_total", Kind: Counter, Help: "Bytes of journal frames."},
+	{Name: "millrace_direct_bytes_total", Kind: Counter, Help: "Bytes of large appends that went straight to their segment (journal.direct.bytes)."},
+	{Name: "millrace_direct_unstaged_bytes_total", Kind: Counter, Help: "Those of them for which none of the 4 buffers of 2 MiB was free, or which did not fit, so that the journal's writer copied them itself."},
 
 	{Name: "millrace_groups", Kind: Gauge, Labels: []string{"state"}, Help: "Consumer groups that this node coordinates, by state."},
 	{Name: "millrace_group_members", Kind: Gauge, Help: "Members of the groups that this node coordinates."},

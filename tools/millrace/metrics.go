@@ -144,6 +144,8 @@ func (b *broker) collectStorage(e *admin.Emitter) {
 	e.Set("millrace_journal_files_limit", float64(b.cfg.Int("journal.files.max")))
 	e.Set("millrace_journal_frames_total", float64(j.Commits))
 	e.Set("millrace_journal_bytes_total", float64(j.Bytes))
+	e.Set("millrace_direct_bytes_total", float64(j.Direct))
+	e.Set("millrace_direct_unstaged_bytes_total", float64(j.Unstaged))
 }
 
 func truth(b bool) float64 {
