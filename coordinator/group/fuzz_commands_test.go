@@ -269,25 +269,38 @@ func (c *commands) learn(tag string, cmd *core.Command) {
 	}
 }
 
-// checkCommitted looks for the offsets that an answer acknowledges. Of a partition
-// that is named twice the last counts.
+// checkCommitted looks for the offsets that an answer acknowledges. It names each
+// partition as often as the request, those of one topic in order; of a partition that is
+// named twice the last counts.
 func (c *commands) checkCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
-	asked := slices.DeleteFunc(slices.Clone(req.Topics), func(t kmsg.OffsetCommitRequestTopic) bool {
-		return len(t.Partitions) == 0
-	})
-	answered := slices.DeleteFunc(slices.Clone(resp.Topics), func(t kmsg.OffsetCommitResponseTopic) bool {
-		return len(t.Partitions) == 0
-	})
-	if len(asked) != len(answered) {
-		c.t.Fatalf("%d topics are committed, %d are answered", len(asked), len(answered))
+	type named struct {
+		topic     committedTopic
+		partition int32
+	}
+	answered, n := make(map[named][]int16), 0
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			at := named{committedTopic{t.Topic, t.TopicID}, p.Partition}
+			answered[at] = append(answered[at], p.ErrorCode)
+			n++
+		}
 	}
 	want := make(map[topicPartition]int64)
-	for i, t := range asked {
-		for k, p := range t.Partitions {
-			if answered[i].Partitions[k].ErrorCode == 0 {
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			at := named{committedTopic{t.Topic, t.TopicID}, p.Partition}
+			if len(answered[at]) == 0 {
+				c.t.Fatalf("partition %d of %q, %x is committed and not answered", p.Partition, t.Topic, t.TopicID)
+			}
+			if answered[at][0] == 0 {
 				want[topicPartition{findTopic(c.im, req.Version, t.Topic, t.TopicID).Name, p.Partition}] = p.Offset
 			}
+			answered[at] = answered[at][1:]
+			n--
 		}
+	}
+	if n != 0 {
+		c.t.Fatalf("%d partitions are answered and were not committed", n)
 	}
 	for at, offset := range want {
 		if s := c.m.saved[req.Group]; s == nil || s.offsets[at] == nil || s.offsets[at].offset != offset {

@@ -308,3 +308,49 @@ func TestAPartitionNamedTwiceMakesNoRoom(t *testing.T) {
 		t.Errorf("%d bytes are live, at most %d may be", h.m.liveBytes, cfg.LiveBytesMax)
 	}
 }
+
+// TestTopicsOfACommitThatAreNamedTwice: what does not exist comes first, once, with
+// what exists merged into it, as in Kafka; what exists is answered as it was named.
+func TestTopicsOfACommitThatAreNamedTwice(t *testing.T) {
+	type topic struct {
+		name       string
+		partitions []int32
+	}
+	for _, tc := range []struct {
+		asked []topic
+		want  string
+	}{
+		{[]topic{{"t", []int32{0}}, {"t", []int32{1}}}, "t:0=0 t:1=0"},
+		{[]topic{{"t", nil}, {"t", []int32{0}}}, "t:0=0"},
+		{[]topic{{"no", nil}, {"no", nil}}, "no:"},
+		{[]topic{{"no", []int32{7}}, {"t", []int32{0}}, {"no", []int32{8}}}, "no:7=3,8=3 t:0=0"},
+		{[]topic{{"t", []int32{0, 9}}, {"t", []int32{1}}, {"u", []int32{0}}, {"u", []int32{1}}}, "t:9=3,0=0,1=0 u:0=0,1=0"},
+	} {
+		h := newHarness(t, DefaultConfig())
+		h.topic("t", 2)
+		h.topic("u", 2)
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Version, req.Group, req.Generation = 8, "g", -1
+		for _, a := range tc.asked {
+			rt := kmsg.NewOffsetCommitRequestTopic()
+			rt.Topic = a.name
+			for _, p := range a.partitions {
+				rp := kmsg.NewOffsetCommitRequestTopicPartition()
+				rp.Partition, rp.Offset = p, int64(p)
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			req.Topics = append(req.Topics, rt)
+		}
+		var got []string
+		for _, a := range h.send("commit", req, core.ClientInfo{}).Reply.(*kmsg.OffsetCommitResponse).Topics {
+			var ps []string
+			for _, p := range a.Partitions {
+				ps = append(ps, fmt.Sprintf("%d=%d", p.Partition, p.ErrorCode))
+			}
+			got = append(got, a.Topic+":"+strings.Join(ps, ","))
+		}
+		if s := strings.Join(got, " "); s != tc.want {
+			t.Errorf("%v: answered %s, want %s", tc.asked, s, tc.want)
+		}
+	}
+}

@@ -81,19 +81,23 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 		count = len(s.offsets)
 	}
 	var records []core.Record
+	var missing committedTopics // topics and partitions that do not exist
 	for _, t := range req.Topics {
 		topic, out := findTopic(im, req.Version, t.Topic, t.TopicID), kmsg.NewOffsetCommitResponseTopic()
-		if len(t.Partitions) == 0 && topic != nil {
-			continue // as in Kafka, which names the others
-		}
 		out.Topic, out.TopicID = t.Topic, t.TopicID
+		if topic == nil {
+			missing.add(out) // named also without partitions, as in Kafka
+		}
 		for i := range t.Partitions {
 			p, op := &t.Partitions[i], kmsg.NewOffsetCommitResponseTopicPartition()
 			op.Partition = p.Partition
-			e := checkTopic(topic, req.Version, p)
-			if e == nil {
-				e = refused
+			if e := checkTopic(topic, req.Version, p); e != nil {
+				op.ErrorCode = e.Code
+				no := kmsg.OffsetCommitResponseTopic{Topic: t.Topic, TopicID: t.TopicID, Partitions: []kmsg.OffsetCommitResponseTopicPartition{op}}
+				missing.add(no)
+				continue
 			}
+			e := refused
 			if e == nil && p.Metadata != nil && len(*p.Metadata) > m.opts.MetadataBytesMax {
 				e = kerr.OffsetMetadataTooLarge
 			}
@@ -123,7 +127,15 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 			}
 			out.Partitions = append(out.Partitions, op)
 		}
-		resp.Topics = append(resp.Topics, out)
+		if len(out.Partitions) > 0 {
+			resp.Topics = append(resp.Topics, out)
+		}
+	}
+	if missing.at != nil {
+		for _, t := range resp.Topics {
+			missing.add(t)
+		}
+		resp.Topics = missing.topics
 	}
 	if len(records) == 0 {
 		m.reply(cmd, resp)
@@ -131,6 +143,32 @@ func (m *Machine) offsetCommit(cmd *core.Command, req *kmsg.OffsetCommitRequest)
 	}
 	cmd.Reply = resp
 	m.write(nil, records, cmd)
+}
+
+// committedTopics is an answer as Kafka makes it where something that a request names
+// does not exist: that comes first, and the rest is merged into it. Where all exist, a
+// topic that is named twice is answered twice.
+type committedTopics struct {
+	topics []kmsg.OffsetCommitResponseTopic
+	at     map[committedTopic]int
+}
+
+type committedTopic struct {
+	name string
+	id   [16]byte
+}
+
+func (c *committedTopics) add(t kmsg.OffsetCommitResponseTopic) {
+	key := committedTopic{t.Topic, t.TopicID}
+	if i, ok := c.at[key]; ok {
+		c.topics[i].Partitions = append(c.topics[i].Partitions, t.Partitions...)
+		return
+	}
+	if c.at == nil {
+		c.at = make(map[committedTopic]int)
+	}
+	c.at[key] = len(c.topics)
+	c.topics = append(c.topics, t)
 }
 
 func findTopic(im *meta.Image, version int16, name string, id core.TopicID) *meta.Topic {

@@ -539,7 +539,17 @@ func TestKnownDifferencesOfRecordsAreNarrow(t *testing.T) {
 
 	more := Difference{"Topics[a].Partitions[0].RecordBatches", "{offset 0+0}", "{offset 0+0}{offset 1+0}"}
 	none := Difference{"Topics[a].Partitions[0].Offset", "3", "-1"}
-	deleted := []Step{{Req: kmsg.NewPtrDeleteRecordsRequest()}}
+	deleteTo := func(offset int64) []Step {
+		r := kmsg.NewPtrDeleteRecordsRequest()
+		r.Topics = []kmsg.DeleteRecordsRequestTopic{{Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: offset}}}}
+		return []Step{{Req: r}}
+	}
+	listed := func(offset int64) outcome {
+		r := kmsg.NewPtrListOffsetsResponse()
+		r.Topics = []kmsg.ListOffsetsResponseTopic{{Partitions: []kmsg.ListOffsetsResponseTopicPartition{{Offset: offset}}}}
+		return outcome{resp: r}
+	}
+	later := Difference{"Topics[a].Partitions[0].Offset", "3", "5"}
 	for _, c := range []struct {
 		name   string
 		st     *Step
@@ -547,14 +557,19 @@ func TestKnownDifferencesOfRecordsAreNarrow(t *testing.T) {
 		answer outcome
 		d      Difference
 		known  bool
+		kafka  outcome
 	}{
-		{"more than Kafka, within the limits", fetch(1000, 1000), nil, fetched(1000), more, true},
-		{"more than was asked for", fetch(999, 2000), nil, fetched(1000), more, false},
-		{"more than of a partition was asked for", fetch(2000, 999), nil, fetched(1000), more, false},
-		{"the largest timestamp after records were deleted", &Step{Req: list}, deleted, outcome{}, none, true},
-		{"the largest timestamp where none were", &Step{Req: list}, nil, outcome{}, none, false},
+		{"more than Kafka, within the limits", fetch(1000, 1000), nil, fetched(1000), more, true, outcome{}},
+		{"more than was asked for", fetch(999, 2000), nil, fetched(1000), more, false, outcome{}},
+		{"more than of a partition was asked for", fetch(2000, 999), nil, fetched(1000), more, false, outcome{}},
+		{"the largest timestamp after records were deleted", &Step{Req: list}, deleteTo(4), outcome{}, none, true, outcome{}},
+		{"the largest timestamp where none were", &Step{Req: list}, nil, outcome{}, none, false, outcome{}},
+		{"a deleted one, and one that is left", &Step{Req: list}, deleteTo(4), listed(5), later, true, listed(3)},
+		{"all were deleted", &Step{Req: list}, deleteTo(-1), listed(5), later, true, listed(3)},
+		{"both are left", &Step{Req: list}, deleteTo(3), listed(5), later, false, listed(3)},
+		{"an earlier one than Kafka's", &Step{Req: list}, deleteTo(4), listed(2), later, false, listed(3)},
 	} {
-		unknown, _ := newKnownList(knownDifferences()).filter(c.st, c.before, [2]outcome{{}, c.answer}, []Difference{c.d})
+		unknown, _ := newKnownList(knownDifferences()).filter(c.st, c.before, [2]outcome{c.kafka, c.answer}, []Difference{c.d})
 		if (len(unknown) == 0) != c.known {
 			t.Errorf("%s: known %v", c.name, len(unknown) == 0)
 		}

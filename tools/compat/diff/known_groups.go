@@ -48,7 +48,7 @@ func knownOfGroups() []known {
 			because: "A member that joins again has the client id",
 		},
 		{
-			name: "a protocol named twice", keys: []kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.Heartbeat}, diverges: true,
+			name: "a protocol named twice", keys: []kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.Heartbeat, kmsg.LeaveGroup}, diverges: true,
 			when: func(c *knownCase) bool {
 				return namesProtocolTwice(*c.step) || slices.ContainsFunc(c.before, namesProtocolTwice)
 			},

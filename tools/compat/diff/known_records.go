@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -28,11 +29,7 @@ func batchesOf(records []byte) (all []kmsg.RecordBatch, whole bool) {
 
 // anyBatch says whether a partition of a Produce has records of this kind.
 func anyBatch(c *knownCase, is func(all []kmsg.RecordBatch, whole bool, raw []byte) bool) bool {
-	return anyBatchOf(c.step.Req.(*kmsg.ProduceRequest), is)
-}
-
-func anyBatchOf(r *kmsg.ProduceRequest, is func(all []kmsg.RecordBatch, whole bool, raw []byte) bool) bool {
-	for _, t := range r.Topics {
+	for _, t := range c.step.Req.(*kmsg.ProduceRequest).Topics {
 		for _, p := range t.Partitions {
 			if all, whole := batchesOf(p.Records); is(all, whole, p.Records) {
 				return true
@@ -60,24 +57,34 @@ func otherFormat(all []kmsg.RecordBatch, whole bool, raw []byte) bool {
 	return unknown || !whole || len(all) > 1
 }
 
+// unanswered is for what a Produce without acks may be: nothing tells what became of
+// it.
+func unanswered(is func(st *Step) bool) func(*Step, outcome) bool {
+	return func(st *Step, _ outcome) bool { return st.noAnswer() && is(st) }
+}
+
+func ofTransaction(st *Step) bool {
+	r := st.Req.(*kmsg.ProduceRequest)
+	return r.TransactionID != nil || hasBatch(&knownCase{step: st}, func(rb *kmsg.RecordBatch) bool { return rb.Attributes&0x10 != 0 })
+}
+
+func negativeEpoch(st *Step) bool {
+	return hasBatch(&knownCase{step: st}, func(rb *kmsg.RecordBatch) bool { return rb.ProducerID != -1 && rb.ProducerEpoch < 0 })
+}
+
 func knownOfRecords() []known {
 	produce := []kmsg.Key{kmsg.Produce}
 	return []known{
 		{
 			name: "Produce: transactions", keys: produce, diverges: true,
-			when: func(c *knownCase) bool {
-				return c.step.Req.(*kmsg.ProduceRequest).TransactionID != nil ||
-					hasBatch(c, func(rb *kmsg.RecordBatch) bool { return rb.Attributes&0x10 != 0 })
-			},
+			when:    func(c *knownCase) bool { return ofTransaction(c.step) },
+			quiet:   unanswered(ofTransaction),
 			because: "Produce with a transactional id, and a batch marked transactional",
 		},
 		{
 			name: "Produce: another format, and bytes behind the batch", keys: produce,
 			when: func(c *knownCase) bool { return anyBatch(c, otherFormat) }, diverges: true,
-			quiet: func(st *Step, _ outcome) bool { // without acks nothing tells what became of it
-				r, ok := st.Req.(*kmsg.ProduceRequest)
-				return ok && r.Acks == 0 && anyBatchOf(r, otherFormat)
-			},
+			quiet:   unanswered(func(st *Step) bool { return anyBatch(&knownCase{step: st}, otherFormat) }),
 			because: "Bytes after the one batch of a partition, another format than 2",
 		},
 		{
@@ -90,6 +97,7 @@ func knownOfRecords() []known {
 		{
 			name: "Produce: null records", keys: produce,
 			when: func(c *knownCase) bool { return producesNull(c.step) }, diverges: true,
+			quiet:   unanswered(producesNull),
 			because: "Null records answer INVALID_RECORD",
 		},
 		{
@@ -101,9 +109,8 @@ func knownOfRecords() []known {
 		},
 		{
 			name: "Produce: a producer id with a negative epoch", keys: produce, diverges: true,
-			when: func(c *knownCase) bool {
-				return hasBatch(c, func(rb *kmsg.RecordBatch) bool { return rb.ProducerID != -1 && rb.ProducerEpoch < 0 })
-			},
+			when:    func(c *knownCase) bool { return negativeEpoch(c.step) },
+			quiet:   unanswered(negativeEpoch),
 			because: "epoch with a producer id, which Kafka takes",
 		},
 		{
@@ -122,6 +129,7 @@ func knownOfRecords() []known {
 				})
 				return tooEarly && hasBatch(c, earlierInside)
 			},
+			quiet:   unanswered(func(st *Step) bool { return hasBatch(&knownCase{step: st}, earlierInside) }),
 			because: "that each record's own timestamp is within what the header",
 		},
 		{
@@ -141,7 +149,8 @@ func knownOfRecords() []known {
 			name: "ListOffsets: the largest timestamp is of deleted records", keys: []kmsg.Key{kmsg.ListOffsets},
 			when: func(c *knownCase) bool {
 				r, ok := c.step.Req.(*kmsg.ListOffsetsRequest)
-				return ok && c.Millrace == "-1" && deletesRecords(c.before) && slices.ContainsFunc(r.Topics, func(t kmsg.ListOffsetsRequestTopic) bool {
+				removed := c.Millrace == "-1" && deletedTo(c.before) > 0 || namesDeleted(c)
+				return ok && removed && slices.ContainsFunc(r.Topics, func(t kmsg.ListOffsetsRequestTopic) bool {
 					return slices.ContainsFunc(t.Partitions, func(p kmsg.ListOffsetsRequestTopicPartition) bool { return p.Timestamp == -3 })
 				})
 			},
@@ -177,9 +186,43 @@ func negativeLimit(req kmsg.Request) bool {
 	})
 }
 
-// deletesRecords says whether a step is a DeleteRecords.
-func deletesRecords(steps []Step) bool {
-	return slices.ContainsFunc(steps, func(st Step) bool { return st.Req.Key() == int16(kmsg.DeleteRecords) })
+// deletedTo is the largest offset that a DeleteRecords among the steps names.
+func deletedTo(steps []Step) (to int64) {
+	for _, st := range steps {
+		r, ok := st.Req.(*kmsg.DeleteRecordsRequest)
+		if !ok {
+			continue
+		}
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				if p.Offset == -1 { // all there are
+					return math.MaxInt64
+				}
+				to = max(to, p.Offset)
+			}
+		}
+	}
+	return to
+}
+
+// namesDeleted says whether Kafka's answer names an offset that may be deleted, where
+// Millrace's names a later one.
+func namesDeleted(c *knownCase) bool {
+	kafka, ok := c.outs[0].resp.(*kmsg.ListOffsetsResponse)
+	millrace, ok2 := c.outs[1].resp.(*kmsg.ListOffsetsResponse)
+	if !ok || !ok2 || len(kafka.Topics) != len(millrace.Topics) {
+		return false
+	}
+	to := deletedTo(c.before)
+	for i := range kafka.Topics {
+		a, b := kafka.Topics[i].Partitions, millrace.Topics[i].Partitions
+		for k := range min(len(a), len(b)) {
+			if a[k].Offset >= 0 && a[k].Offset < to && b[k].Offset > a[k].Offset {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // withinLimits says whether Millrace's answer to a Fetch has no more bytes than were
