@@ -136,7 +136,7 @@ func quotaEntity(parts []kmsg.AlterClientQuotasRequestEntryEntity) (e meta.Quota
 	if len(parts) == 0 {
 		return e, refuse(kerr.InvalidRequest, "Invalid empty client quota entity")
 	}
-	for _, p := range parts {
+	for _, p := range lastParts(parts) {
 		kind := -1
 		for k, name := range meta.QuotaKindNames {
 			if name == p.Type {

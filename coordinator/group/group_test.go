@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/core"
@@ -351,6 +352,39 @@ func TestTopicsOfACommitThatAreNamedTwice(t *testing.T) {
 		}
 		if s := strings.Join(got, " "); s != tc.want {
 			t.Errorf("%v: answered %s, want %s", tc.asked, s, tc.want)
+		}
+	}
+}
+
+// TestJoinOfAGroupThatHasOffsetsAlone: its protocols are looked at before the member
+// id, as in a group that is empty.
+func TestJoinOfAGroupThatHasOffsetsAlone(t *testing.T) {
+	h := newHarness(t, DefaultConfig())
+	h.topic("t", 1)
+	join := func(group string, protocols ...string) int16 {
+		req := kmsg.NewPtrJoinGroupRequest()
+		req.Version, req.Group, req.MemberID, req.ProtocolType, req.SessionTimeoutMillis = 4, group, "m", "consumer", 10_000
+		for _, name := range protocols {
+			p := kmsg.NewJoinGroupRequestProtocol()
+			p.Name = name
+			req.Protocols = append(req.Protocols, p)
+		}
+		return h.send("join "+group, req, core.ClientInfo{}).Reply.(*kmsg.JoinGroupResponse).ErrorCode
+	}
+	if code := commitCode(h.send("commit", commitTo("g", 0, ""), core.ClientInfo{})); code != 0 {
+		t.Fatalf("the commit answers %d", code)
+	}
+	for _, tc := range []struct {
+		group     string
+		protocols []string
+		want      *kerr.Error
+	}{
+		{"g", nil, kerr.InconsistentGroupProtocol},
+		{"g", []string{"range"}, kerr.UnknownMemberID},
+		{"none", nil, kerr.UnknownMemberID},
+	} {
+		if code := join(tc.group, tc.protocols...); code != tc.want.Code {
+			t.Errorf("%s with %v: code %d, want %v", tc.group, tc.protocols, code, tc.want)
 		}
 	}
 }

@@ -41,7 +41,11 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 	g := m.groups[req.Group]
 	if g == nil {
 		if req.MemberID != "" {
-			refuse(kerr.UnknownMemberID, req.MemberID)
+			e := kerr.UnknownMemberID
+			if m.saved[req.Group] != nil && !new(liveGroup).supports(req) {
+				e = kerr.InconsistentGroupProtocol // of a group that has offsets, as of an empty one
+			}
+			refuse(e, req.MemberID)
 			return
 		}
 		if m.tooManyGroups(req.Group) {
