@@ -309,13 +309,19 @@ func (c *commands) checkCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.Offs
 	}
 }
 
-// checkBounds holds the Machine to its Config. The topics that groups read are
+// checkBounds holds the Machine to its Config. While a group prepares for its next
+// generation, group.max.size bounds those that have joined, as in Kafka: members of the
+// one before may not be back, and static ones are kept. The topics that groups read are
 // counted when a generation begins, and bound who joins after that.
 func (c *commands) checkBounds() {
 	m, read := c.m, 0
 	for id, g := range m.groups {
 		read += g.subscribedBytes
-		if len(g.members) > m.opts.GroupSizeMax || g.bytes-g.subscribedBytes > m.opts.GroupBytesMax {
+		size := g.joining
+		if g.state != statePreparing {
+			size = len(slices.DeleteFunc(slices.Clone(g.members), func(mb *member) bool { return mb.static }))
+		}
+		if size > m.opts.GroupSizeMax || g.bytes-g.subscribedBytes > m.opts.GroupBytesMax {
 			c.t.Fatalf("group %s has %d members, %d bytes", id, len(g.members), g.bytes)
 		}
 	}

@@ -84,7 +84,7 @@ func (m *Machine) accepts(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRe
 	mb := g.byID[req.MemberID]
 	bytes := joinBytes(cmd, req)
 	if mb != nil {
-		bytes -= mb.bytes()
+		bytes -= mb.bytes() - len(mb.assignment) // which it keeps
 	} else if m.members >= m.opts.MembersMax && g.pending[req.MemberID] == nil {
 		return false
 	}
