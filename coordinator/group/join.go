@@ -367,8 +367,8 @@ func (m *Machine) completeJoin(g *liveGroup) {
 		}
 	}
 	if len(g.members) > 0 && !g.electLeader() {
-		// Only static members, and none is back yet.
-		m.timers.set(g.joinTimer, m.now+g.rebalanceTimeout(), func() { m.completeJoin(g) })
+		// Only static members, and none is back yet. Their rebalance timeout may be 0.
+		m.timers.set(g.joinTimer, m.now+max(g.rebalanceTimeout(), core.Second), func() { m.completeJoin(g) })
 		return
 	}
 	g.generation++
