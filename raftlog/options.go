@@ -94,8 +94,8 @@ type Options struct {
 	InstanceID uint64
 }
 
-// DefaultDirectBytes is where writing twice costs more than a second sync; see
-// BenchmarkJournalCommit.
+// DefaultDirectBytes is where writing twice costs more than a second sync, as measured
+// with the whole broker.
 const DefaultDirectBytes = 512 << 10
 
 const (
