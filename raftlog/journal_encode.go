@@ -55,7 +55,9 @@ func (w *writer) room(n int) {
 }
 
 // encodeSection writes one section; false when the frame is full before the
-// log's part is complete.
+// log's part is complete. Entries that are written again stay in one frame: to
+// recovery the first of them replaces all that were there from it on (raft 5.3), so
+// a crash between two frames would lose entries that were durable before.
 func (j *Journal) encodeSection(t *Turn, tl *turnLog) bool {
 	w, f, c := &j.w, &j.w.frame, &j.w.cursor
 	f.room(sectionHeaderBytes)
@@ -70,7 +72,7 @@ func (j *Journal) encodeSection(t *Turn, tl *turnLog) bool {
 	}
 	complete := true
 	for c.entry < len(tl.entries) {
-		if f.n > framePayloadMax && count > 0 {
+		if f.n > framePayloadMax && count > 0 && !tl.rewrite {
 			complete = false
 			break
 		}

@@ -1,6 +1,8 @@
 package raftlog
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"millrace/core"
@@ -101,5 +103,61 @@ func TestReplacementOfEntriesBeingWrittenDirectlyRolls(t *testing.T) {
 	ts.evictAll()
 	if bases, _ := ts.readAll(l); len(bases) != 2 || bases[1] != core.Offset(1) {
 		t.Fatalf("batches at %v", bases)
+	}
+}
+
+// TestCrashWhileEntriesAreWrittenAgainLosesNone: a Commit of more than one frame ends
+// after its first, which is full while it takes in the entries of a log that are
+// written again.
+func TestCrashWhileEntriesAreWrittenAgainLosesNone(t *testing.T) {
+	fs := newMemFS(t)
+	opts := Options{JournalFileBytes: 32 << 20, DirectBytes: 1 << 30}
+	ts := openStore(t, fs, opts)
+	var logs []*Log
+	for _, id := range []core.PartitionID{20, 21, 22} {
+		l, err := ts.set.Create(id, LogConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = append(logs, l)
+	}
+	first, again, last := logs[0], logs[1], logs[2]
+	for range 5 {
+		ts.batch(again, 1, 1, 500)
+		commitAll(again)
+		ts.commit()
+	}
+	ts.batch(first, 1, 1, framePayloadMax-1500)
+	if j := again.startRewrite(); j != nil {
+		t.Fatal("a job reads what is in memory")
+	}
+	ts.batch(last, 1, 1, 500)
+	j, writes := ts.s.Journal(), 0
+	fs.fail = func(op, name string) error {
+		if op == "write" && strings.HasPrefix(name, journalDir) {
+			if writes++; writes > 1 {
+				return errors.New("the device is gone")
+			}
+		}
+		return nil
+	}
+	j.Submit(ts.set.Collect())
+	for _, d := range j.Commit() {
+		if d.Err == nil {
+			t.Fatal("the turn was done")
+		}
+	}
+	if writes != 2 {
+		t.Fatalf("%d frames: the test wants a second one", writes)
+	}
+	fs.fail = nil
+	ts = openStore(t, fs.clone(), opts)
+	defer ts.close()
+	if l := ts.set.Get(20); l.LastIndex() != 1 {
+		t.Fatalf("the first frame is not there: partition 20 ends at entry %d", l.LastIndex())
+	}
+	l := ts.set.Get(21)
+	if bases, _ := ts.readAll(l); len(bases) != 5 || l.HardState().Commit != 5 {
+		t.Errorf("%d of 5 batches after the crash, commit %d", len(bases), l.HardState().Commit)
 	}
 }
