@@ -13,7 +13,7 @@ type removal struct {
 	segs  []uint32
 	whole bool
 	sweep []uint32 // segments that a durable state may name; others are leftovers of a crash
-	below uint32   // only below this number
+	below uint32   // only below this number; 0: none
 }
 
 func (s *LogSet) handOutRemovals(n int, jobs []*Job, left *int) []*Job {
@@ -40,7 +40,10 @@ func (l *Log) tryRemoveDir() {
 }
 
 // removeDropped queues the removal of segments that the durable state no longer
-// names.
+// names, and once those that a crash left behind. These are below the segment of the
+// last batch flushed. From there on, segments that are not in the table any more had
+// entries that have been replaced: until the replacement is durable, a crash brings
+// them back.
 func (l *Log) removeDropped(segs []uint32) {
 	if len(segs) == 0 {
 		return
@@ -49,7 +52,7 @@ func (l *Log) removeDropped(segs []uint32) {
 	r := removal{l: l, segs: segs}
 	if !l.swept {
 		l.swept = true
-		r.below = l.nextSeg
+		r.below = l.flushedSeg.id
 		for i := range l.segs {
 			r.sweep = append(r.sweep, l.segs[i].id)
 		}
