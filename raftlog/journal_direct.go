@@ -31,7 +31,8 @@ const directFilesMax = 8
 
 // write does the direct writes of turns and syncs them. Where the device is
 // full, the extent is marked for the journal instead, which has space set
-// aside. Other errors are final.
+// aside. Other errors are final. While space is low no file stays open, whether
+// there are turns or not: no client's append would come to close them.
 func (d *directWriter) write(j *Journal, turns []*Turn) error {
 	any := false
 	for _, t := range turns {
@@ -51,9 +52,19 @@ func (d *directWriter) write(j *Journal, turns []*Turn) error {
 			}
 		}
 	}
-	if !any {
-		return nil
+	if any {
+		if err := d.sync(j); err != nil {
+			return err
+		}
 	}
+	if j.store.SpaceState() == SpaceLow {
+		return d.close() // a removed segment that is open keeps its space
+	}
+	return nil
+}
+
+// sync makes the writes of this Commit durable, with the names of new files.
+func (d *directWriter) sync(j *Journal) error {
 	for i := range d.files {
 		f := &d.files[i]
 		if !f.dirty {
@@ -70,9 +81,6 @@ func (d *directWriter) write(j *Journal, turns []*Turn) error {
 			}
 		}
 		f.dirty, f.dir = false, ""
-	}
-	if j.store.SpaceState() == SpaceLow {
-		return d.close() // a removed segment that is open keeps its space
 	}
 	return nil
 }

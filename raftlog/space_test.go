@@ -56,3 +56,29 @@ func TestFastWritersStopNearTheReserve(t *testing.T) {
 		})
 	}
 }
+
+// TestSegmentsAreClosedWhenTheDeviceIsFull: the journal's writer keeps segments open,
+// and one that is removed then keeps its space. It lets go of them although no append
+// comes any more.
+func TestSegmentsAreClosedWhenTheDeviceIsFull(t *testing.T) {
+	fs := newMemFS(t)
+	ts := openStore(t, fs, Options{DirectBytes: 16 << 10})
+	defer ts.close()
+	l, err := ts.set.Create(20, LogConfig{SegmentBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		ts.batch(l, 1, 1, 40<<10)
+		ts.commit()
+	}
+	fs.noSpace = true
+	if ts.s.CheckSpace() != SpaceLow {
+		t.Fatal("there is space")
+	}
+	before := fs.opened
+	ts.s.Journal().Commit() // CheckSpace wakes the committer
+	if closed := before - fs.opened; closed != 5 {
+		t.Errorf("%d of 5 segments were closed", closed)
+	}
+}
