@@ -275,3 +275,59 @@ func TestTooManyTopicsOfAGroupAreNotKept(t *testing.T) {
 		t.Error("more topics than can be known are kept, or are none of the group's")
 	}
 }
+
+// TestMembersComeBackWithoutMemory: where the node has no memory left, a member that
+// joins again as it was is taken, by its ID or as a static one that has lost it; one
+// that brings more is not.
+func TestMembersComeBackWithoutMemory(t *testing.T) {
+	instance := "instance"
+	for _, tc := range []struct {
+		name string
+		join func(id string) *kmsg.JoinGroupRequest
+		full bool // refused
+	}{
+		{"by its ID", func(id string) *kmsg.JoinGroupRequest {
+			req := joinOf("g", 1, make([]byte, 100))
+			req.Version, req.MemberID, req.InstanceID = 5, id, &instance
+			return req
+		}, false},
+		{"without it", func(string) *kmsg.JoinGroupRequest {
+			req := joinOf("g", 1, make([]byte, 100))
+			req.Version, req.InstanceID = 5, &instance
+			return req
+		}, false},
+		{"with more", func(id string) *kmsg.JoinGroupRequest {
+			req := joinOf("g", 1, make([]byte, 101))
+			req.Version, req.MemberID, req.InstanceID = 5, id, &instance
+			return req
+		}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.InitialRebalanceDelayMs = 0
+			h := newHarness(t, cfg)
+			memory := budget.New(1<<20, nil)
+			h.opts.Memory = memory
+			h.m.Reset()
+			h.failover()
+			client := core.ClientInfo{ClientID: "c"}
+			first := joinOf("g", 1, make([]byte, 100))
+			first.Version, first.InstanceID = 5, &instance
+			cmd := h.send("join", first, client)
+			h.advance(core.Second)
+			joined := cmd.Reply.(*kmsg.JoinGroupResponse)
+			sync := kmsg.NewPtrSyncGroupRequest()
+			sync.Version, sync.Group, sync.MemberID, sync.InstanceID, sync.Generation = 3, "g", joined.MemberID, &instance, joined.Generation
+			a := kmsg.NewSyncGroupRequestGroupAssignment()
+			a.MemberID, a.MemberAssignment = joined.MemberID, make([]byte, 200)
+			sync.GroupAssignment = append(sync.GroupAssignment, a)
+			if code := h.send("sync", sync, client).Reply.(*kmsg.SyncGroupResponse).ErrorCode; code != 0 {
+				t.Fatalf("sync: code %d", code)
+			}
+			memory.Take(memory.LimitBytes() - memory.UsedBytes())
+			if refused := joinCode(h.send("join", tc.join(joined.MemberID), client)) == kerr.GroupMaxSizeReached.Code; refused != tc.full {
+				t.Errorf("refused: %v, want %v", refused, tc.full)
+			}
+		})
+	}
+}

@@ -82,16 +82,20 @@ func (m *Machine) joinGroup(cmd *core.Command, req *kmsg.JoinGroupRequest) {
 // accepts applies group.max.size and the bounds on memory.
 func (m *Machine) accepts(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRequest) bool {
 	mb := g.byID[req.MemberID]
+	back := mb // who has a place already
+	if req.MemberID == "" && req.InstanceID != nil {
+		back = g.byID[g.static[*req.InstanceID]]
+	}
 	bytes := joinBytes(cmd, req)
-	if mb != nil {
-		bytes -= mb.bytes() - len(mb.assignment) // which it keeps
+	if back != nil {
+		bytes = back.growth(cmd, req)
 	} else if m.members >= m.opts.MembersMax && g.pending[req.MemberID] == nil {
 		return false
 	}
 	if g.bytes+bytes > m.opts.GroupBytesMax || m.bytes+bytes > m.opts.MemberBytesMax {
 		return false
 	}
-	if mb == nil {
+	if back == nil {
 		bytes += memberOverhead
 	}
 	if bytes > 0 && m.memoryFull(int64(bytes)) {
@@ -106,7 +110,21 @@ func (m *Machine) accepts(g *liveGroup, cmd *core.Command, req *kmsg.JoinGroupRe
 	return true
 }
 
-// joinBytes is what member.bytes will be.
+// growth is how much more member.bytes will be once the member has joined again: it
+// keeps its assignment, and its ID unless it is a static one that has lost it. Who
+// comes back as it was needs no memory, and is taken also where there is none left.
+func (mb *member) growth(cmd *core.Command, req *kmsg.JoinGroupRequest) int {
+	n := len(mb.id) + len(mb.instance) + len(mb.assignment) + len(cmd.Client.ClientID) + len(cmd.Client.Host)
+	if req.MemberID == "" {
+		n += len(mb.instance) + uuidBytes - len(mb.id)
+	}
+	for _, p := range req.Protocols {
+		n += len(p.Name) + len(p.Metadata)
+	}
+	return n - mb.bytes()
+}
+
+// joinBytes is what member.bytes of a new member will be, at most.
 func joinBytes(cmd *core.Command, req *kmsg.JoinGroupRequest) int {
 	n := 2*len(cmd.Client.ClientID) + len(cmd.Client.Host) + len(req.MemberID) + uuidBytes
 	if req.InstanceID != nil {
