@@ -135,7 +135,7 @@ func (j *Journal) fail(err error) {
 type JournalStats struct {
 	Files, Spares    int
 	Commits, Bytes   uint64 // frames written and their bytes
-	Direct, Unstaged uint64 // bytes written straight to segments, and those of them that found no buffer
+	Direct, Unstaged uint64 // bytes written straight to segments, and those of them that the committer copied
 }
 
 // Stats may be called by any goroutine.
