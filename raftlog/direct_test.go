@@ -88,3 +88,33 @@ func TestStagingBuffersComeBack(t *testing.T) {
 		t.Errorf("after a failure %d buffers are free of %d", free, j.w.direct.made)
 	}
 }
+
+// TestFewSegmentsStayOpen: after a commit of large appends to many partitions, only
+// the files that are used most recently stay open.
+func TestFewSegmentsStayOpen(t *testing.T) {
+	ts := openStore(t, newMemFS(t), Options{DirectBytes: 16 << 10})
+	defer ts.close()
+	var logs []*Log
+	for i := range 3 * directFilesMax {
+		l, err := ts.set.Create(core.FirstPartition+core.PartitionID(i), LogConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = append(logs, l)
+	}
+	for _, l := range logs[1:] {
+		ts.batch(l, 1, 1, 40<<10)
+	}
+	ts.commit()
+	ts.batch(logs[0], 1, 1, 40<<10)
+	ts.commit()
+	if n := len(ts.s.journal.w.direct.files); n != directFilesMax {
+		t.Errorf("%d files are open, want %d", n, directFilesMax)
+	}
+	ts.evictAll()
+	for _, l := range logs {
+		if bases, _ := ts.readAll(l); len(bases) != 1 {
+			t.Errorf("partition %d has %d batches", l.id, len(bases))
+		}
+	}
+}

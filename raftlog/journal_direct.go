@@ -165,7 +165,7 @@ func (x *turnExtent) unstage(j *Journal) {
 	}
 }
 
-// open finds the segment's file, keeping a few open.
+// open finds the segment's file, keeping a few open beside those of this Commit.
 func (d *directWriter) open(fs FS, x *turnExtent) (*directFile, error) {
 	for i := range d.files {
 		if d.files[i].path == x.path {
@@ -174,7 +174,7 @@ func (d *directWriter) open(fs FS, x *turnExtent) (*directFile, error) {
 			return d.touch(x, false), nil
 		}
 	}
-	if len(d.files) >= directFilesMax && !d.files[0].dirty {
+	for len(d.files) >= directFilesMax && !d.files[0].dirty {
 		if err := d.files[0].f.Close(); err != nil {
 			return nil, err
 		}
