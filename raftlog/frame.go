@@ -25,10 +25,6 @@ const (
 	frameBloomBytes  = 128
 	frameBlooms      = 4 // of the frames before this one
 	frameHeaderBytes = frameFixedBytes + frameBlooms*frameBloomBytes
-
-	// framePayloadMax is where a Commit begins another frame. A frame with one
-	// single record may be larger.
-	framePayloadMax = 8 << 20
 )
 
 // errInvalidFrame is returned for bytes that are no frame of this file.

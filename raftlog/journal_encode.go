@@ -2,6 +2,8 @@ package raftlog
 
 import (
 	"math"
+
+	"millrace/core/mutant"
 )
 
 // sectionCursor is how far a log's part of a turn is encoded, so that it can go
@@ -14,7 +16,7 @@ type sectionCursor struct {
 
 const firstFrameBufBytes = 2 << 20
 
-// encodeFrame fills one frame from the pending turns, up to framePayloadMax.
+// encodeFrame fills one frame from the pending turns, up to Options.FrameBytes.
 func (j *Journal) encodeFrame() {
 	w := &j.w
 	if w.frame.buf == nil {
@@ -27,7 +29,7 @@ func (j *Journal) encodeFrame() {
 	for w.turn < len(w.pending) {
 		t := w.pending[w.turn]
 		for w.log < len(t.logs) {
-			if w.frame.n > framePayloadMax || !j.encodeSection(t, &t.logs[w.log]) {
+			if w.frame.n > j.store.opts.FrameBytes || !j.encodeSection(t, &t.logs[w.log]) {
 				w.frameReady = true
 				return
 			}
@@ -72,7 +74,7 @@ func (j *Journal) encodeSection(t *Turn, tl *turnLog) bool {
 	}
 	complete := true
 	for c.entry < len(tl.entries) {
-		if f.n > framePayloadMax && count > 0 && !tl.rewrite {
+		if f.n > j.store.opts.FrameBytes && count > 0 && (!tl.rewrite || mutant.On(mutant.RewriteSplit)) {
 			complete = false
 			break
 		}

@@ -81,10 +81,13 @@ type Options struct {
 	JournalFileBytes int64 // size of one journal file, a multiple of BlockBytes (64 MiB)
 	JournalSpare     int   // pre-written files kept ready (1)
 	JournalFilesMax  int   // files in use above which data is flushed to free them (16)
-	DirectBytes      int   // a partition's bytes in one turn from which they go straight to the segment
-	CacheBytes       int64 // payloads in segments that each shard keeps in memory (128 MiB); an eighth of it when idle
-	ReserveBytes     int64 // free space below which appends of clients are refused (256 MiB)
-	Logf             func(format string, args ...any)
+	// FrameBytes is where a Commit begins another frame of the journal (8 MiB). One
+	// record, and what one log writes again, is in one frame, whatever its size.
+	FrameBytes   int
+	DirectBytes  int   // a partition's bytes in one turn from which they go straight to the segment
+	CacheBytes   int64 // payloads in segments that each shard keeps in memory (128 MiB); an eighth of it when idle
+	ReserveBytes int64 // free space below which appends of clients are refused (256 MiB)
+	Logf         func(format string, args ...any)
 
 	// NodeID and ClusterID are written into a new directory and compared with an
 	// old one. 0 and "" take what is there.
@@ -102,6 +105,7 @@ const (
 	defaultJournalFileBytes = 64 << 20
 	journalFileBytesMin     = 64 << 10
 	journalFileBytesMax     = 1 << 30
+	defaultFrameBytes       = 8 << 20
 	defaultReserveBytes     = 256 << 20
 	defaultCacheBytes       = 128 << 20
 )
@@ -111,6 +115,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.JournalFileBytes, defaultJournalFileBytes)
 	setDefault(&o.JournalSpare, 1)
 	setDefault(&o.JournalFilesMax, 16)
+	setDefault(&o.FrameBytes, defaultFrameBytes)
 	setDefault(&o.DirectBytes, DefaultDirectBytes)
 	setDefault(&o.CacheBytes, defaultCacheBytes)
 	setDefault(&o.ReserveBytes, defaultReserveBytes)
@@ -124,6 +129,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.ShardCount < 0 || o.JournalSpare < 0 || o.JournalFilesMax < 2 || o.ReserveBytes < 0 || o.CacheBytes < 0 {
 		errs = append(errs, errors.New("shard count, spare files, files, cache and reserve must not be negative"))
+	}
+	if o.FrameBytes < frameHeaderBytes || o.FrameBytes > journalFileBytesMax {
+		errs = append(errs, fmt.Errorf("frames of %d bytes: want a number in [%d, %d]", o.FrameBytes, frameHeaderBytes, journalFileBytesMax))
 	}
 	if o.DirectBytes < BlockBytes {
 		errs = append(errs, fmt.Errorf("direct writes from %d bytes: want at least %d", o.DirectBytes, BlockBytes))

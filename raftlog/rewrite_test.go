@@ -111,7 +111,7 @@ func TestReplacementOfEntriesBeingWrittenDirectlyRolls(t *testing.T) {
 // written again.
 func TestCrashWhileEntriesAreWrittenAgainLosesNone(t *testing.T) {
 	fs := newMemFS(t)
-	opts := Options{JournalFileBytes: 32 << 20, DirectBytes: 1 << 30}
+	opts := Options{FrameBytes: 16 << 10}
 	ts := openStore(t, fs, opts)
 	var logs []*Log
 	for _, id := range []core.PartitionID{20, 21, 22} {
@@ -127,7 +127,7 @@ func TestCrashWhileEntriesAreWrittenAgainLosesNone(t *testing.T) {
 		commitAll(again)
 		ts.commit()
 	}
-	ts.batch(first, 1, 1, framePayloadMax-1500)
+	ts.batch(first, 1, 1, opts.FrameBytes-1500)
 	if j := again.startRewrite(); j != nil {
 		t.Fatal("a job reads what is in memory")
 	}

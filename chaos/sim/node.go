@@ -121,7 +121,7 @@ func (n *node) start() error {
 		n.pauses()
 	}
 	opts := raftlog.Options{
-		ShardCount: s.p.shards, JournalFileBytes: s.p.journalFile, JournalSpare: s.p.journalSpare, JournalFilesMax: s.p.journalMax,
+		ShardCount: s.p.shards, JournalFileBytes: s.p.journalFile, JournalSpare: s.p.journalSpare, JournalFilesMax: s.p.journalMax, FrameBytes: s.p.frameBytes,
 		DirectBytes: s.p.directBytes, CacheBytes: s.p.cacheBytes, ReserveBytes: reserveBytes, InstanceID: s.seed + 1,
 		Logf: func(f string, a ...any) { s.trace("log: "+f, a...) },
 	}

@@ -46,6 +46,7 @@ type params struct {
 	arenaBytes   int64
 	cacheBytes   int64
 	journalFile  int64
+	frameBytes   int // 0: the default
 	journalSpare int
 	journalMax   int
 	directBytes  int
@@ -77,6 +78,7 @@ func (s *Sim) drawParams() params {
 		arenaBytes:   pick(2, 4, 8) << 20,
 		cacheBytes:   []int64{1, 50_000, 1 << 30}[s.seed/2%3],
 		journalFile:  pick(64, 128, 256) << 10,
+		frameBytes:   []int{0, 2000, 12_000, 0}[s.seed/5%4],
 		journalSpare: 1 + r.IntN(2),
 		journalMax:   int(pick(3, 4, 8, 16)),
 		directBytes:  int(pick(6, 16, 30, 64)) << 10,
@@ -111,8 +113,8 @@ func (s *Sim) drawParams() params {
 }
 
 func (p params) String() string {
-	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM cache=%d journal=%dKx%d/%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d stall=%v slowCommit=%v connLoss=%v clockJumps=%v misdirect=%v",
-		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.cacheBytes, p.journalFile>>10, p.journalSpare, p.journalMax,
+	return fmt.Sprintf("%v %ds shards=%d sector=%d direct=%v arena=%dM cache=%d journal=%dKx%d/%d frame=%d directAt=%d segment=%dK/%dms flush=%dK topics=%d lanes=%d batches=%d consumers=%d groups=%d stall=%v slowCommit=%v connLoss=%v clockJumps=%v misdirect=%v",
+		p.kind, p.duration/core.Second, p.shards, p.sectorBytes, p.direct, p.arenaBytes>>20, p.cacheBytes, p.journalFile>>10, p.journalSpare, p.journalMax, p.frameBytes,
 		p.directBytes, p.segmentBytes>>10, p.segmentMs, p.flushBytes>>10, p.topics, p.lanes, p.batches, p.consumers, p.groups, p.stall, p.slowCommit, p.connLoss, p.clockJumps, p.misdirect)
 }
 

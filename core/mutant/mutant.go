@@ -37,6 +37,9 @@ const (
 	// RewriteUnverified: entries are read back and written to the journal again
 	// unchecked, under a new checksum.
 	RewriteUnverified
+	// RewriteSplit: entries that are written to the journal again are split where a
+	// frame is full.
+	RewriteSplit
 
 	// DirectAckedEarly: a large append is acknowledged before its bytes in the
 	// segment are synced.

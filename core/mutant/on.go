@@ -23,6 +23,7 @@ var names = [count]string{
 	PinReleasedEarly:      "pin-released-early",
 	JournalReadUnverified: "journal-read-unverified",
 	RewriteUnverified:     "rewrite-unverified",
+	RewriteSplit:          "rewrite-split",
 	DirectAckedEarly:      "direct-acked-early",
 	DirectWriteUnheard:    "direct-write-unheard",
 	IndexBeforeData:       "index-before-data",

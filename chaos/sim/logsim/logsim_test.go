@@ -24,7 +24,7 @@ func TestLogMatchesTheModel(t *testing.T) {
 	for name, got := range map[string]int{
 		"crashes": sum.Crashes, "turns": sum.Turns, "jobs": sum.Jobs, "truncations": sum.Truncates, "reads": sum.Reads,
 		"deletions": sum.Deletes, "lost sectors": sum.Disk.SectorsLost, "full devices": sum.Disk.NoSpace,
-		"flips found": sum.FlipsFound, "log starts that retention asked for": sum.Retained, "renames": sum.Disk.Renames,
+		"flips found": sum.FlipsFound, "parts of turns": sum.Parts, "log starts that retention asked for": sum.Retained, "renames": sum.Disk.Renames,
 	} {
 		if got == 0 {
 			t.Errorf("no %s in %d histories", name, n)

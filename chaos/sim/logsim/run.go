@@ -58,6 +58,7 @@ type Stats struct {
 	Points                                      int
 	FlipsFound, FlipsHarmless, FlipsRunning     int
 	DiskErrors, Refused, Retained               int
+	Parts                                       int // turns of which a part was found again
 	Disk                                        vdisk.Stats
 }
 
@@ -131,6 +132,7 @@ func newRun(c Config) *run {
 		JournalFileBytes: int64(16+rng.IntN(24)) * 4096,
 		JournalSpare:     1 + rng.IntN(2),
 		JournalFilesMax:  []int{2, 3, 5, 16}[rng.IntN(4)],
+		FrameBytes:       []int{0, 2000, 12_000, 0}[c.Seed/5%4],
 		DirectBytes:      []int{16384, 30000, 60000}[rng.IntN(3)],
 		CacheBytes:       []int64{1, 100_000, 1 << 30}[c.Seed/2%3],
 		ReserveBytes:     64 << 10,

@@ -33,15 +33,25 @@ func (r *run) compareAll() error {
 
 func (r *run) compareShard(shard core.ShardID, m *shardModel, old []*group) error {
 	var reasons []error
-	for _, snap := range m.snaps {
+	for i, snap := range m.snaps {
 		err := r.matches(shard, snap)
-		if err != nil {
-			reasons = append(reasons, fmt.Errorf("not turn %d: %w", snap.seq, err))
-			continue
+		if err == nil {
+			r.trace("shard %d is as after turn %d", shard, snap.seq)
+			r.adopt(shard, m, snap, old)
+			return nil
 		}
-		r.trace("shard %d is as after turn %d", shard, snap.seq)
-		r.adopt(shard, m, snap, old)
-		return nil
+		reasons = append(reasons, fmt.Errorf("not turn %d: %w", snap.seq, err))
+		if i == 0 || r.opts.FrameBytes == 0 {
+			continue // whole turns are in one frame
+		}
+		part, err := r.matchesPart(shard, m.snaps[i-1], snap)
+		if err == nil {
+			r.trace("shard %d is within turn %d", shard, snap.seq)
+			r.stats.Parts++
+			r.adopt(shard, m, part, old)
+			return nil
+		}
+		reasons = append(reasons, fmt.Errorf("not within turn %d: %w", snap.seq, err))
 	}
 	return fmt.Errorf("shard %d: what was found again is no state of [turn %d, turn %d]: %w",
 		shard, m.snaps[0].seq, m.snaps[len(m.snaps)-1].seq, errors.Join(reasons...))
@@ -70,6 +80,65 @@ func (r *run) matches(shard core.ShardID, snap snapshot) error {
 		}
 	}
 	return nil
+}
+
+// matchesPart says what was found where the frame that is the last lies within a
+// turn: each log is as before the turn or as after it, but for one, which may have a
+// part of the turn.
+func (r *run) matchesPart(shard core.ShardID, before, after snapshot) (snapshot, error) {
+	found := snapshot{seq: after.seq, states: map[core.PartitionID]state{}}
+	for id := range before.states {
+		if _, ok := after.states[id]; ok && r.set(shard).Get(id) == nil && !r.deleted[id] {
+			return found, fmt.Errorf("group %d is not there", id)
+		}
+	}
+	within := 0
+	for _, l := range r.set(shard).All() {
+		if r.deleted[l.ID()] && l.Damaged() != nil {
+			continue // some of it was recycled already
+		}
+		a, wasThere := before.states[l.ID()]
+		b, isThere := after.states[l.ID()]
+		var reasons []error
+		try := func(s state) bool {
+			err := matchLog(l, &s)
+			if err == nil {
+				found.states[l.ID()] = s
+			}
+			reasons = append(reasons, err)
+			return err == nil
+		}
+		switch {
+		case wasThere && try(a) || isThere && try(b):
+		case isThere && slices.ContainsFunc(partsOf(a, b), try):
+			within++
+		default:
+			return found, fmt.Errorf("group %d: %w", l.ID(), errors.Join(reasons...))
+		}
+	}
+	if within > 1 {
+		return found, fmt.Errorf("%d groups have a part of it each", within)
+	}
+	return found, nil
+}
+
+// partsOf lists what a log may be after a part of its section: a turn that leads from
+// a to b writes what is no entry first, and then the entries behind those that a has
+// too, in order. What a has is never less for it, unless b replaces it.
+func partsOf(a, b state) []state {
+	same := 0
+	for same < min(len(a.entries), len(b.entries)) && a.entries[same].term == b.entries[same].term {
+		same++ // raft's log matching property
+	}
+	head := b
+	head.entries = a.entries
+	parts := []state{head}
+	for n := same + 1; n < len(b.entries); n++ {
+		p := b
+		p.entries = b.entries[:n]
+		parts = append(parts, p)
+	}
+	return parts
 }
 
 func matchLog(l *raftlog.Log, s *state) error {
