@@ -328,7 +328,9 @@ func (g *liveGroup) record() core.Record {
 	return core.Record{Key: groupKey(g.id), Value: v.AppendTo(nil)}
 }
 
-// restore makes a group out of its metadata in the log.
+// restore makes a group out of its metadata in the log. No record that a group wrote
+// has a member without an ID, or two with one ID or one instance ID: of these the first
+// counts.
 func restore(id string, v *kmsg.GroupMetadataValue, total *int) *liveGroup {
 	g := newLiveGroup(id, total)
 	g.protocolType, g.generation, g.stateMs = v.ProtocolType, v.Generation, v.CurrentStateTimestamp
@@ -353,7 +355,8 @@ func restore(id string, v *kmsg.GroupMetadataValue, total *int) *liveGroup {
 		if vm.InstanceID != nil {
 			mb.static, mb.instance = true, *vm.InstanceID
 		}
-		if mb.id != "" && g.byID[mb.id] == nil {
+		_, taken := g.static[mb.instance]
+		if mb.id != "" && g.byID[mb.id] == nil && !(mb.static && taken) {
 			g.add(mb)
 		}
 	}
