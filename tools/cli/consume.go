@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -246,9 +247,20 @@ func (c *consuming) groupOptions(s *session) []kgo.Opt {
 					delete(c.mu.left, topicPartition{t, p})
 				}
 			}
+		}), kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
+			c.lost()
 		}))
 	}
 	return opts
+}
+
+// lost forgets what is left when the member fell out of its group, until it has
+// joined again.
+func (c *consuming) lost() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.mu.left)
+	c.mu.joined = false
 }
 
 // assigned notes which of the new partitions are not yet where to stop.
@@ -408,10 +420,13 @@ func fetchError(fs kgo.Fetches, s *session) error {
 	var first error
 	fs.EachError(func(t string, p int32, err error) {
 		var loss *kgo.ErrDataLoss
+		var session *kgo.ErrGroupSession
 		switch {
 		case first != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		case errors.As(err, &loss):
 			fmt.Fprintf(s.err, "millrace: topic %s, partition %d: the broker lost records before offset %d\n", t, p, loss.ConsumedTo)
+		case errors.As(err, &session) && connectionLost(session.Err):
+			// The member joins again by itself; pump gives up after --timeout.
 		case t == "":
 			first = err
 		default:
@@ -419,6 +434,12 @@ func fetchError(fs kgo.Fetches, s *session) error {
 		}
 	})
 	return first
+}
+
+// connectionLost is what happens while a broker restarts.
+func connectionLost(err error) bool {
+	var op *net.OpError
+	return kgo.IsRetryableBrokerErr(err) || errors.As(err, &op) && op.Op == "dial"
 }
 
 // leave commits what was printed and leaves the group, also after an interrupt.

@@ -312,3 +312,13 @@ func TestConsumeEndsQuietlyWhenNobodyReads(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q", code, errs.String())
 	}
 }
+
+func TestMemberThatFellOutOfItsGroupIsNotDone(t *testing.T) {
+	c := &consuming{group: "g", until: &position{kind: atEnd}}
+	c.mu.left = map[topicPartition]int64{{"orders", 0}: 5}
+	c.mu.joined = true
+	c.lost()
+	if c.done() {
+		t.Error("done without its partitions")
+	}
+}
