@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -36,14 +37,34 @@ func Commands(version string) []*cobra.Command {
 	}
 	for _, c := range cmds {
 		quiet(c)
-		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-			return usagef("%v", err).hint("Run %q for the flags.", c.CommandPath()+" --help")
-		})
+		c.SetFlagErrorFunc(flagError)
 		if c.Name() != "version" {
 			a.opts.addFlags(c)
 		}
 	}
 	return cmds
+}
+
+// PrepareRoot makes the root command ready, once it has its commands. Flags may
+// stand before the command (`millrace --json topic list`): the root is told their
+// names, so that it knows which of them take a value when it looks for the
+// command's; what they mean stays the command's matter. And a flag that the root
+// does not know is wrong usage.
+func PrepareRoot(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		c.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if root.Flags().Lookup(f.Name) == nil {
+				known := *f
+				known.Hidden = true
+				root.Flags().AddFlag(&known)
+			}
+		})
+	}
+	root.SetFlagErrorFunc(flagError)
+}
+
+func flagError(c *cobra.Command, err error) error {
+	return usagef("%v", err).hint("Run %q for the flags.", c.CommandPath()+" --help")
 }
 
 // quiet leaves printing of errors to Report, for the whole subtree.

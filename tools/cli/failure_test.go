@@ -389,6 +389,23 @@ func TestBrokerThatGoesAwayIsNamed(t *testing.T) {
 	expect(t, errs, code, ExitUnreachable, fmt.Sprintf("broker %s cannot be reached", addr), "It answered before")
 }
 
+func TestFlagsMayStandBeforeTheCommand(t *testing.T) {
+	c := fakeCluster(t)
+	t.Setenv(envBrokers, "127.0.0.1:1")
+	want, _, _ := millrace("", "topic", "list", "--json", "--brokers", c.ListenAddrs()[0])
+	for _, before := range [][]string{{"--json", "--timeout", "5s", "-b"}, {"--timeout=5s", "--json", "--brokers"}} {
+		out, errs, code := millrace("", append(before, c.ListenAddrs()[0], "topic", "list")...)
+		expect(t, errs, code, ExitOK)
+		if out != want {
+			t.Errorf("%v: %s", before, out)
+		}
+	}
+	_, errs, code := millrace("", "--jsn", "topic", "list")
+	expect(t, errs, code, ExitUsage)
+	_, errs, code = millrace("", "--jsn")
+	expect(t, errs, code, ExitUsage, "--jsn", "millrace --help")
+}
+
 func TestRefusedSettingIsExplained(t *testing.T) {
 	c := fakeCluster(t)
 	refuse(c, kmsg.IncrementalAlterConfigs, func(_ kmsg.Request, r kmsg.Response) {

@@ -24,6 +24,7 @@ func millraceContext(ctx context.Context, stdin string, args ...string) (stdout,
 	var out, errs bytes.Buffer
 	root := &cobra.Command{Use: "millrace", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(Commands("v0-test")...)
+	PrepareRoot(root)
 	root.SetArgs(args)
 	root.SetIn(strings.NewReader(stdin))
 	root.SetOut(&out)

@@ -44,6 +44,7 @@ func rootCommand() *cobra.Command {
 		}
 		root.AddCommand(c)
 	}
+	cli.PrepareRoot(root)
 	return root
 }
 
