@@ -61,6 +61,8 @@ nothing of Millrace's internals, so they work on any Kafka too.
 | 4 | no broker can be reached, or no answer in time |
 | 5 | login failed, or no permission |
 | 130 | interrupted by Ctrl-C or SIGTERM |
+
+Those of ` + "`millrace serve`" + ` are in its ` + "`--help`" + `.
 `
 
 func markdownOf(b *strings.Builder, c *cobra.Command) {

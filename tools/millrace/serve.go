@@ -49,8 +49,16 @@ listens on 127.0.0.1:9092 for Kafka clients and on 127.0.0.1:9644 for operators
 Every setting of docs/CONFIG.md can be given in a file (--config), in the
 environment (MILLRACE_LOG_RETENTION_MS=1000) and with --set.
 
-SIGTERM and SIGINT stop it; a second one stops it at once.`,
-		Args:          cobra.NoArgs,
+SIGTERM and SIGINT stop it; a second one stops it at once.
+
+Exit codes: 0 stopped, 1 the start was refused and the message says why, 2 the
+storage failed and a restart recovers, 130 stopped at once by a second signal.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return refused(fmt.Errorf("`millrace serve` takes no arguments, got %q; its flags begin with --, see `millrace serve --help`", args[0]))
+			}
+			return nil
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,6 +96,9 @@ func (f *serveFlags) load() (*config.Config, error) {
 			return nil, fmt.Errorf("--set %q is not NAME=VALUE", kv)
 		}
 		in.Flags = append(in.Flags, config.Assignment{Name: name, Value: value})
+	}
+	if strings.Contains(f.listen, "://") {
+		return nil, fmt.Errorf("--listen %q is not HOST:PORT; listeners with names are given as --set listeners=%s", f.listen, f.listen)
 	}
 	for _, short := range []struct{ name, value string }{
 		{"data.dir", f.data}, {"admin.listen", f.admin}, {"listeners", plaintext(f.listen)},

@@ -209,6 +209,8 @@ func TestStartsThatAreRefusedSayWhatToDo(t *testing.T) {
 		{"wrong settings, all at once", []string{"MILLRACE_NODE_ID=-1"}, other("--config", write("num.partitons: 3\nlog:\n  roll.hours: soon\n"), "--set", "shard.pin=perhaps"),
 			[]string{"4 settings are wrong", "num.partitions?", "log.roll.hours", "1 to 2147483647", "auto, on, off"}},
 		{"no configuration file", nil, other("--config", "/nowhere/m.yaml"), []string{"/nowhere/m.yaml", "cannot be read"}},
+		{"an argument", nil, other("mydata"), []string{"takes no arguments", "mydata", "--help"}},
+		{"a listener with a name", nil, []string{"--data", t.TempDir(), "--listen", "SSL://127.0.0.1:0"}, []string{"--listen", "HOST:PORT", "--set listeners=SSL://127.0.0.1:0"}},
 		{"an unknown flag", nil, []string{"--dta", "x"}, []string{"--dta", "--help"}},
 		{"no certificate", nil, tls("--set", "ssl.certificate.file=/nowhere/c.pem", "--set", "ssl.key.file=/nowhere/k.pem"), []string{"/nowhere/c.pem", "ssl.certificate.file"}},
 		{"a certificate that is none", nil, tls("--set", "ssl.certificate.file="+write("x"), "--set", "ssl.key.file="+write("y")), []string{"SSL", "ssl.key.file"}},
