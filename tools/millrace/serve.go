@@ -202,9 +202,14 @@ func cannotGoOn(log *slog.Logger, what string) {
 	os.Exit(exitFatal)
 }
 
+// sameSignal is how long after a signal another one counts as the same.
+const sameSignal = 100 * time.Millisecond
+
 // watchSignals closes stopping at the first signal and ends the process at the
 // second. A signal during the start ends the process at once: recovery changes
-// nothing that it cannot do again.
+// nothing that it cannot do again. Who signals the process and its group
+// (timeout(1), wrappers that pass signals on) means one signal and not two: one
+// that follows at once does not count.
 func watchSignals(signals <-chan os.Signal, started *atomic.Bool, stopping chan<- struct{}, stderr io.Writer) {
 	<-signals
 	if !started.Load() {
@@ -212,7 +217,9 @@ func watchSignals(signals <-chan os.Signal, started *atomic.Bool, stopping chan<
 		os.Exit(0)
 	}
 	close(stopping)
-	<-signals
+	for began := time.Now(); time.Since(began) < sameSignal; {
+		<-signals
+	}
 	fmt.Fprintln(stderr, "millrace: stopped at once by a second signal")
 	os.Exit(exitAtOnce)
 }
