@@ -192,8 +192,8 @@ func refuse(c *kfake.Cluster, key kmsg.Key, set func(kmsg.Request, kmsg.Response
 	})
 }
 
-func TestProduceNamesTheRefusal(t *testing.T) {
-	c := fakeCluster(t)
+// refuseRecords answers every produce request with an error.
+func refuseRecords(c *kfake.Cluster, why *kerr.Error) {
 	refuse(c, kmsg.Produce, func(req kmsg.Request, r kmsg.Response) {
 		resp := r.(*kmsg.ProduceResponse)
 		for _, t := range req.(*kmsg.ProduceRequest).Topics {
@@ -201,14 +201,24 @@ func TestProduceNamesTheRefusal(t *testing.T) {
 			rt.Topic, rt.TopicID = t.Topic, t.TopicID
 			for _, p := range t.Partitions {
 				rp := kmsg.NewProduceResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, kerr.PolicyViolation.Code
+				rp.Partition, rp.ErrorCode = p.Partition, why.Code
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			resp.Topics = append(resp.Topics, rt)
 		}
 	})
+}
+
+func TestProduceNamesTheRefusal(t *testing.T) {
+	refuseRecords(fakeCluster(t), kerr.PolicyViolation)
 	_, errs, code := millrace("a\nb\n", "produce", "orders", "--partition", "0")
 	expect(t, errs, code, ExitFailed, "record not written to topic \"orders\"", "POLICY_VIOLATION")
+}
+
+func TestProduceDoesNotCallAFullDiskSilence(t *testing.T) {
+	refuseRecords(fakeCluster(t), kerr.KafkaStorageError)
+	_, errs, code := millrace("a\n", "produce", "orders", "--timeout", "1s")
+	expect(t, errs, code, ExitUnreachable, "1 of 1 records are not acknowledged", "full disk", "log", "--timeout")
 }
 
 func TestProduceKeepsItsBatchesWithinTheTopicsLimit(t *testing.T) {

@@ -21,6 +21,11 @@ func (p *producing) failure(s *session) error {
 		e = explainCode("record not written to topic \""+p.topic+"\"", ke, "").cause(err)
 	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries):
 		e = s.timedOut(err)
+		if _, dial := s.dialer.lastFailure(); dial == nil {
+			// What a broker answers that is to be tried again is not told by
+			// franz-go.
+			e.Do = "The broker does not answer, or answers that it cannot take records now, as with a\nfull disk: look into its log and load, or wait longer with --timeout."
+		}
 		e.What += fmt.Sprintf("; %d of %d records are not acknowledged", p.mu.failed, p.mu.sent)
 		e.Do += "\nSome of them may have been written."
 	default:
