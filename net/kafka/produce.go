@@ -251,7 +251,7 @@ func (p *produce) reply() {
 	}
 	if failed != codeNone {
 		// The only way to tell a client that waits for no answer.
-		p.r.CloseConn(fmt.Sprintf("a produce request with acks=0 failed with error %d", failed))
+		p.r.CloseConn(fmt.Sprintf("a produce request with acks=0 failed with %s", errorName(failed)))
 		return
 	}
 	p.r.ReplyNothing()

@@ -165,8 +165,8 @@ func TestProduceWithoutAcks(t *testing.T) {
 	}
 	place = f.serve(frameBytes(produceRequest("t", 0, producePartition{0, testBatch(1, "x")}), 9))
 	f.loop.run()
-	if _, ok := f.conn.replies[place]; ok || !strings.Contains(f.conn.closed, "acks=0") {
-		t.Errorf("replied %v, closed %q, want the connection closed", ok, f.conn.closed)
+	if _, ok := f.conn.replies[place]; ok || !strings.Contains(f.conn.closed, "acks=0") || !strings.Contains(f.conn.closed, "KAFKA_STORAGE_ERROR") {
+		t.Errorf("replied %v, closed %q, want the connection closed and the error named", ok, f.conn.closed)
 	}
 }
 
