@@ -48,9 +48,9 @@ nothing of Millrace's internals, so they work on any Kafka too.
 - **Ctrl-C:** ` + "`produce`" + ` sends what it has read; ` + "`consume`" + ` commits what it has printed and
   leaves its group.
 - **Login:** ` + "`--user`" + ` with ` + "`--password-file`" + ` (or ` + "`MILLRACE_USER`, `MILLRACE_PASSWORD`" + `).
-- **Completion:** ` + "`source <(millrace completion bash)`" + `; zsh, fish and powershell
-  likewise, ` + "`millrace completion --help`" + ` tells more. Topics and groups are completed
-  from the broker.
+- **Completion:** ` + "`source <(millrace completion bash)`" + `, with the package
+  ` + "`bash-completion`" + `; zsh, fish and powershell likewise, ` + "`millrace completion --help`" + `
+  tells more. Topics and groups are completed from the broker.
 
 | exit code | meaning |
 |---|---|
