@@ -152,6 +152,9 @@ func serve(cfg *config.Config, d disk, stdout, stderr io.Writer) error {
 		}
 	}()
 
+	// Who reads the log may go away (`| tee`, a collector): that loses lines, and
+	// must not end the broker, as Go would have it for stdout and stderr.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// Never undone: with the default handling back, a second signal between the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -275,6 +277,44 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	// Either the stop was quicker than the second signal, or it ended the process.
 	if code := p.wait(); code != 0 && code != exitAtOnce {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestBrokerOutlivesWhoReadsItsLog(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command("serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--admin", "off")
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	w.Close()
+	var addr string
+	in := bufio.NewScanner(r)
+	for in.Scan() {
+		f := strings.Fields(in.Text())
+		if len(f) > 1 && f[0] == "kafka" {
+			addr = f[1]
+		}
+		if len(f) > 1 && f[0] == "millrace" && f[1] == "cluster" {
+			break // the last line of the greeting
+		}
+	}
+	r.Close()
+	web := http.Client{Timeout: 10 * time.Second}
+	if resp, err := web.Get("http://" + addr); err == nil { // which is logged
+		resp.Body.Close()
+		t.Fatal("a Kafka listener answers HTTP")
+	}
+	createTopic(t, client(t, addr), "t", 1, nil)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
