@@ -49,7 +49,8 @@ listens on 127.0.0.1:9092 for Kafka clients and on 127.0.0.1:9644 for operators
 Every setting of docs/CONFIG.md can be given in a file (--config), in the
 environment (MILLRACE_LOG_RETENTION_MS=1000) and with --set.
 
-SIGTERM and SIGINT stop it; a second one stops it at once.
+SIGTERM, SIGINT and SIGHUP (a terminal that is closed; not under nohup) stop it; a
+second one stops it at once.
 
 Exit codes: 0 stopped, 1 the start was refused and the message says why, 2 the
 storage failed and a restart recovers, 130 stopped at once by a second signal.`,
@@ -157,6 +158,9 @@ func serve(cfg *config.Config, d disk, stdout, stderr io.Writer) error {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	// Never undone: with the default handling back, a second signal between the
 	// end of the stop and the exit would kill the process with a signal's status.
 

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -276,6 +277,17 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	p.cmd.Process.Signal(syscall.SIGINT)
 	// Either the stop was quicker than the second signal, or it ended the process.
 	if code := p.wait(); code != 0 && code != exitAtOnce {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestClosedTerminalIsAStop(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("the tests run under nohup, and so would the broker")
+	}
+	p := startProcess(t, t.TempDir())
+	p.signal(syscall.SIGHUP)
+	if code := p.wait(); code != 0 || !strings.Contains(p.stderr(), "msg=stopped") {
 		t.Errorf("exit code %d", code)
 	}
 }
