@@ -87,6 +87,9 @@ func TestValidateBroker(t *testing.T) {
 		{"log.retention.ms", "x", "whole number"},
 		{"node.id", "4", "restart"},
 		{"log.retention.msec", "4", "did you mean log.retention.ms"},
+		{"log.dirs", "/data", "did you mean data.dir?"},
+		{"Log.Dir", "/data", "did you mean data.dir?"},
+		{"broker.id", "1", "did you mean node.id?"},
 	} {
 		err := ValidateBroker(tc.name, tc.value)
 		if (tc.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {

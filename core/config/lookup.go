@@ -120,11 +120,18 @@ func unknown(scope Scope, name string) error {
 	if scope == Broker && topicByName[name] != nil {
 		msg += ", it is a topic setting"
 	}
-	if n := nearest(scope, name); n != "" {
+	n := nearest(scope, name)
+	if other := otherNames[strings.ToLower(name)]; scope == Broker && other != "" {
+		n = other
+	}
+	if n != "" {
 		msg += fmt.Sprintf("; did you mean %s?", n)
 	}
 	return refusal(msg)
 }
+
+// otherNames are what users of Kafka try first, and what it is called here.
+var otherNames = map[string]string{"log.dirs": "data.dir", "log.dir": "data.dir", "broker.id": "node.id"}
 
 // nearest is the known name with the smallest edit distance, empty when none is
 // close: more than a third of the name would have to change.

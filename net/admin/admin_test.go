@@ -107,8 +107,8 @@ millrace_topics 5
 		t.Errorf("got\n%s\nwant it to start with\n%s", body[:min(len(body), 2000)], want)
 	}
 	for _, name := range []string{"go_goroutines", "go_gc_duration_seconds", "process_resident_memory_bytes"} {
-		if !strings.Contains(body, name) {
-			t.Errorf("no %s", name)
+		if !strings.Contains(body, "# TYPE "+name+" ") || !strings.Contains(body, "\n"+name) {
+			t.Errorf("no %s, or not its type", name)
 		}
 	}
 }

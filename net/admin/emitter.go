@@ -137,6 +137,7 @@ func (e *Emitter) writeTo(w io.Writer) {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", table[i].Name, table[i].Help, table[i].Name, table[i].Kind)
 		w.Write(b.Bytes())
 	}
+	metrics.ExposeMetadata(true) // its HELP and TYPE lines
 	metrics.WriteProcessMetrics(w)
 }
 

@@ -124,8 +124,9 @@ func startBroker(cfg *config.Config, d disk, log *slog.Logger) (_ *broker, err e
 	return b, nil
 }
 
-// logf is how the parts log. Their lines are complete sentences.
-func (b *broker) logf(format string, args ...any) { b.log.Info(fmt.Sprintf(format, args...)) }
+// logf is how the parts log. Their lines are complete sentences, and tell of what an
+// operator wants to know also where log.level is warn: a full disk, damage.
+func (b *broker) logf(format string, args ...any) { b.log.Warn(fmt.Sprintf(format, args...)) }
 
 // openData locks and recovers the data directory.
 func (b *broker) openData(d disk) error {

@@ -174,6 +174,9 @@ func TestAFullDiskIsLoggedOnceForEachChange(t *testing.T) {
 	for _, line := range strings.Split(p.stderr(), "\n") {
 		if strings.Contains(line, "disk") {
 			said = append(said, line)
+			if !strings.Contains(line, "WARN") {
+				t.Errorf("with log.level=warn nobody is told: %s", line)
+			}
 		}
 	}
 	if len(said) != 4 || !strings.Contains(said[0], "full") || !strings.Contains(said[1], "space again") {
