@@ -81,6 +81,7 @@ func (l *Log) readMemory(i core.Index, from, upTo core.Offset, maxBytes int, min
 type tailRead struct {
 	l      *Log
 	dst    arena.Buf
+	large  int // bytes of one batch for which the arena had no room; 0: it is read into dst
 	pins   filePins
 	pieces []piece
 	want   []wantBatch
@@ -117,7 +118,10 @@ func (l *Log) readJournal(dst *arena.Arena, i core.Index, from, upTo core.Offset
 		return ReadResult{Next: from}, nil, nil
 	}
 	buf, err := dst.Alloc(total)
-	if err != nil {
+	switch {
+	case errors.Is(err, arena.ErrFull) && total > tailReadBytesMax:
+		work.large = total // the arena may never have that much
+	case err != nil:
 		work.pins.release()
 		return ReadResult{}, nil, err
 	}
@@ -129,6 +133,9 @@ func (w *tailRead) run(j *Job) (err error) {
 	defer w.pins.release()
 	r := fileReader{store: w.l.set.store, id: w.l.id}
 	defer func() { err = errors.Join(err, r.close()) }()
+	if w.large > 0 {
+		w.dst = arena.Foreign(make([]byte, w.large))
+	}
 	out, ps := w.dst.Bytes(), w.pieces
 	for _, b := range w.want {
 		batch := out[:b.length]

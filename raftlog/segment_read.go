@@ -103,6 +103,12 @@ func (l *Log) readSegments(dst *arena.Arena, from, upTo core.Offset, maxBytes in
 	}
 	for got, head := int64(0), int64(0); got < want; head = w.headroom {
 		buf, err := allocBlocks(dst, want-got+BlockBytes+head, w.batch+BlockBytes+head)
+		if errors.Is(err, arena.ErrFull) && w.batch+BlockBytes > arena.ChunkBytes {
+			// The arena may never have that much, and the next batch may be smaller: if
+			// it is not, readLarge fetches it.
+			w.batch, w.headroom = 0, 0
+			buf, err = allocBlocks(dst, want-got+BlockBytes, BlockBytes)
+		}
 		if err != nil {
 			if got > 0 {
 				break // less will do

@@ -186,3 +186,35 @@ func TestAMissingSegmentIsDamageUnlessItWasRemoved(t *testing.T) {
 		}
 	}
 }
+
+// What a log has taken can be read with any arena: one batch may be larger than all of
+// it, and then goes to ordinary memory, wherever it lies and however it is reached.
+func TestABatchLargerThanTheArenaIsRead(t *testing.T) {
+	for name, flushBytes := range map[string]int64{"journal": 1 << 30, "segments": 1} {
+		t.Run(name, func(t *testing.T) {
+			ts := openStore(t, newMemFS(t), Options{JournalFileBytes: 32 << 20, DirectBytes: 1 << 30})
+			defer ts.close()
+			l, err := ts.set.Create(20, LogConfig{FlushBytesMax: flushBytes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{3 << 20, 5 << 20, 1000, 3 << 20, 2000, arena.ChunkBytes - 100, arena.ChunkBytes - 100} {
+				ts.batch(l, 1, 2, n)
+				commitAll(l)
+				ts.commit()
+			}
+			ts.maintain()
+			ts.evictAll()
+			ts.mem = arena.NewHeap(2 * arena.ChunkBytes)
+			for range 2 { // the second time it is known where the batches begin
+				if bases, jobs := ts.readAll(l); len(bases) != 7 || jobs == 0 {
+					t.Errorf("%d of 7 batches in %d jobs", len(bases), jobs)
+				}
+			}
+			ts.mem.Seal()
+			if _, live := ts.mem.Stats(); live != 0 {
+				t.Errorf("%d bytes of memory are still in use", live)
+			}
+		})
+	}
+}
