@@ -41,7 +41,8 @@ type Write struct {
 	// committed. With no Records they wait for what was appended before.
 	Replies []*Command
 	// Cookie is handed back by StateMachine.Failed when the records could not
-	// be appended; it is the machine's own.
+	// be appended, nor are those of the Writes behind it in the Output then; it is the
+	// machine's own.
 	Cookie any
 }
 

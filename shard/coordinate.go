@@ -93,15 +93,19 @@ func (s *Shard) replyCommands(cs []*core.Command) {
 }
 
 // hostOutput carries out what a call of the machine asks for: its records are
-// appended and replayed, the rest waits for the commit, save for Output.Replies.
+// appended and replayed, the rest waits for the commit, save for Output.Replies. Where
+// records find no memory, those behind them are not appended either, though they may be
+// smaller: the reply to a command of many Writes goes with the last of them.
 func (s *Shard) hostOutput(h *host) {
 	s.replyCommands(h.out.Replies)
-	failed := false
+	var err error
 	for i := range h.out.Writes {
 		w := &h.out.Writes[i]
 		if len(w.Records) > 0 {
-			if err := s.hostAppend(h, w.Records); err != nil {
-				failed = true
+			if err == nil {
+				err = s.hostAppend(h, w.Records)
+			}
+			if err != nil {
 				for _, c := range w.Replies {
 					s.failCommand(c, err)
 				}
@@ -111,10 +115,10 @@ func (s *Shard) hostOutput(h *host) {
 		}
 		s.hostDefer(h, hostItem{replies: w.Replies})
 	}
-	if im, ok := h.out.Image.(*meta.Image); ok && !failed {
+	if im, ok := h.out.Image.(*meta.Image); ok && err == nil {
 		s.hostDefer(h, hostItem{image: im})
 	}
-	if h.out.TrimBelow > 0 && !failed {
+	if h.out.TrimBelow > 0 && err == nil {
 		s.hostDefer(h, hostItem{trim: h.out.TrimBelow})
 	}
 	h.out.Reset()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/core"
+	"millrace/core/arena"
 	"millrace/core/meta"
 )
 
@@ -29,6 +30,14 @@ type counter struct {
 }
 
 func (m *counter) Handle(now core.Tick, cmd *core.Command, out *core.Output) {
+	if sizes, ok := cmd.Body.([]int); ok { // one Write of each size, each adds 1
+		for _, n := range sizes {
+			v := append(binary.BigEndian.AppendUint64(nil, 1), make([]byte, n)...)
+			out.Writes = append(out.Writes, core.Write{Records: []core.Record{{Value: v}}})
+		}
+		out.Writes[len(sizes)-1].Replies = []*core.Command{cmd}
+		return
+	}
 	n, ok := cmd.Body.(int)
 	if !ok { // "now"
 		cmd.Reply = m.sum
@@ -128,6 +137,31 @@ func TestCoordinatorRepliesWaitForTheCommit(t *testing.T) {
 	at := func(r Request) int { return slices.Index(n.done, r) }
 	if at(one) < 0 || at(question) < at(one) || at(two) < at(question) {
 		t.Fatalf("order of replies: %d %d %d", at(one), at(question), at(two))
+	}
+}
+
+// A command of several Writes is answered with the last, so that it does not succeed
+// where one in the middle finds no memory.
+func TestNothingIsAppendedBehindWhatCouldNotBe(t *testing.T) {
+	c := newCluster(t, 1)
+	ms := counting(c)
+	c.start()
+	id := c.topic("_counter", 1)[0]
+	c.run()
+	n := c.leader(id)
+	n.must(add(id, 1))
+	for {
+		if _, err := n.arena.Alloc(arena.ChunkBytes); err != nil {
+			break
+		}
+	}
+	q := &Coordinate{Partition: id, Command: core.Command{Body: []int{10, 2 << 20, 10}}}
+	n.ask(q)
+	if !n.answered(q) || !errors.Is(q.Command.Err, core.ErrOverloaded) {
+		t.Errorf("answered %v with %v", n.answered(q), q.Command.Err)
+	}
+	if ms[0].sum != 2 || ms[0].failed != 2 {
+		t.Errorf("a sum of %d, %d Writes failed", ms[0].sum, ms[0].failed)
 	}
 }
 
