@@ -142,11 +142,11 @@ func equalRecords(a, b core.Record) bool {
 }
 
 // Failed drops the change that could not be appended.
-func (c *Controller) Failed(_ core.Tick, cookie any, _ error) {
+func (c *Controller) Failed(now core.Tick, cookie any, _ error) {
 	if ch, ok := cookie.(*change); ok && ch == c.prepared {
 		c.prepared = nil
 	}
-	c.rewrite.stop()
+	c.rewrite.failed(now)
 }
 
 // Lead gives a new cluster its ID and names this node as the controller. The

@@ -243,6 +243,10 @@ func TestFailedRewriteIsTriedAgain(t *testing.T) {
 	if h.fail || h.start != 0 || h.c.Deadline() == 0 {
 		t.Fatal("the rewrite did not fail, or is forgotten")
 	}
+	if d := h.c.Deadline(); d <= h.now {
+		t.Errorf("it is tried again at %d, at once: it is %d", d, h.now)
+	}
+	h.now += rewriteRetry
 	h.timers()
 	if got := describe(h.published); got != want || h.start == 0 {
 		t.Errorf("start %d, image:\n%s\nwant:\n%s", h.start, got, want)

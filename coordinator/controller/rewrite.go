@@ -10,6 +10,9 @@ const (
 	rewriteBatchBytes = 256 << 10
 	recordOverhead    = 12 // lengths and deltas around one record of a batch
 	batchOverhead     = core.BatchHeaderBytes
+	// rewriteRetry is when a rewrite that failed is begun anew: what there was no room
+	// for a moment ago has none now.
+	rewriteRetry = 100 * core.Millisecond
 )
 
 // rewrite keeps the log short: once the log holds much more than what is live,
@@ -33,6 +36,14 @@ type rewrite struct {
 type liveRecord func(*state) []core.Record
 
 func (w *rewrite) reset() { *w = rewrite{checkAt: rewriteBytesMin} }
+
+// failed gives an unfinished rewrite up for a while.
+func (w *rewrite) failed(now core.Tick) {
+	if w.running {
+		w.next = now + rewriteRetry
+	}
+	w.stop()
+}
 
 // stop gives an unfinished rewrite up; the log is as long as before, and more.
 func (w *rewrite) stop() {

@@ -199,7 +199,10 @@ func TestFailedRewriteIsTriedAgain(t *testing.T) {
 	if h.fail || h.start != 0 || !h.m.rewrite.wants(h.m.liveBytes) {
 		t.Fatal("the rewrite did not fail, or is forgotten")
 	}
-	h.advance(0)
+	if d := h.m.Deadline(); d <= h.now {
+		t.Errorf("it is tried again at %d, at once: it is %d", d, h.now)
+	}
+	h.advance(rewriteRetry)
 	if got := dump(h.m); got != want || h.start == 0 {
 		t.Errorf("start %d, state:\n%s\nwant:\n%s", h.start, got, want)
 	}

@@ -299,7 +299,7 @@ type undo func()
 // follows of it is left to a timer that is due at once.
 func (m *Machine) Failed(now core.Tick, cookie any, _ error) {
 	m.now = now
-	m.rewrite.stop()
+	m.rewrite.failed(now)
 	if f, ok := cookie.(undo); ok && m.leading {
 		f()
 		m.charge()

@@ -10,6 +10,9 @@ const (
 	rewriteRatio   = 4         // log bytes per live byte at which the log is rewritten
 	batchBytes     = 256 << 10 // records of one Write, but for a single larger one
 	recordOverhead = 12        // lengths and deltas around one record of a batch
+	// rewriteRetry is when a rewrite that failed is begun anew: what there was no room
+	// for a moment ago has none now.
+	rewriteRetry = 100 * core.Millisecond
 )
 
 // rewrite keeps the log short: once it holds much more than what is live, all
@@ -32,6 +35,14 @@ type rewrite struct {
 }
 
 func (w *rewrite) reset(bytesMin int64) { *w = rewrite{bytesMin: max(bytesMin, 1)} }
+
+// failed gives an unfinished rewrite up for a while.
+func (w *rewrite) failed(now core.Tick) {
+	if w.running {
+		w.next = now + rewriteRetry
+	}
+	w.stop()
+}
 
 // stop gives an unfinished rewrite up; the log is as long as before, and more.
 func (w *rewrite) stop() {
