@@ -51,9 +51,10 @@ type Arena struct {
 	liveBytes   atomic.Int64 // in chunks that some Buf refers to
 }
 
-// New makes an arena that maps at most limitBytes (at least one chunk).
+// New makes an arena that maps at most limitBytes, in whole chunks (at least one): the
+// rest would count as room, and no allocation could use it.
 func New(limitBytes int64) *Arena {
-	return &Arena{limitBytes: max(limitBytes, ChunkBytes), free: make(chan *chunk, freeChunksMax)}
+	return &Arena{limitBytes: max(limitBytes&^(ChunkBytes-1), ChunkBytes), free: make(chan *chunk, freeChunksMax)}
 }
 
 // NewStocked makes an arena that takes its chunks from the stock as long as that has

@@ -301,3 +301,24 @@ func TestStockedArenaTakesAndGivesBack(t *testing.T) {
 	}
 	mustAlloc(t, a, ChunkBytes).Release() // without the stock
 }
+
+// TestRoomIsOfWholeChunks: a limit that is no multiple of a chunk, as where a node's is
+// divided by three shards, must not leave room that no allocation can use: who asks
+// whether something is to be evicted would be told no.
+func TestRoomIsOfWholeChunks(t *testing.T) {
+	a := New(3*ChunkBytes + ChunkBytes/3)
+	var bufs []Buf
+	for {
+		b, err := a.Alloc(1000)
+		if err != nil {
+			break
+		}
+		bufs = append(bufs, b)
+	}
+	if a.Room() >= 1000 {
+		t.Errorf("there is room for %d bytes, and none for 1000", a.Room())
+	}
+	for _, b := range bufs {
+		b.Release()
+	}
+}
