@@ -78,7 +78,7 @@ func benchCommit(b *testing.B, size int, direct bool) {
 	for i := range b.N {
 		buf, err := mem.Alloc(size)
 		for err != nil {
-			set.Evict(size)
+			set.Evict(mem, size)
 			buf, err = mem.Alloc(size)
 		}
 		copy(buf.Bytes(), batch)

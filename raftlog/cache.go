@@ -73,22 +73,18 @@ func (s *LogSet) oldestCached() (*Log, core.Index) {
 	return nil, 0
 }
 
-// Evict drops payloads from memory, oldest first, until the arena they are in
-// has room for n more bytes; their entries stay readable from journal or
-// segment. It returns false when everything left is still being written.
-func (s *LogSet) Evict(n int) bool {
+// Evict drops payloads from memory, oldest first and one at least, until a has room for
+// n more bytes; their entries stay readable from journal or segment. Some lie in other
+// arenas, those of the loops that they came in by: to look for a's would cost a walk
+// through all. It returns false when everything left is still being written.
+func (s *LogSet) Evict(a *arena.Arena, n int) bool {
 	need := (int64(n) + arena.ChunkBytes - 1) &^ (arena.ChunkBytes - 1)
 	for {
 		l, i := s.oldestCached()
 		if l == nil || i > min(l.durable, l.collected) {
 			return false
 		}
-		var a *arena.Arena
-		if b := l.bufs.at(int(i - l.bufBase)); b.Len() > 0 {
-			a = b.Arena()
-		}
-		l.dropBufs(i + 1)
-		if a != nil && a.Room() >= need {
+		if l.dropBufs(i + 1); a.Room() >= need {
 			return true
 		}
 	}

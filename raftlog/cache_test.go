@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"millrace/core"
+	"millrace/core/arena"
 )
 
 // TestCacheKeepsWhatIsNotInSegments: payloads in segments are dropped beyond
@@ -101,5 +102,31 @@ func TestLogsThatComeAndGoLeaveNothingBehind(t *testing.T) {
 	}
 	if got, _ := ts.readAll(old); len(got) != 1 {
 		t.Errorf("%d batches are read, want 1", len(got))
+	}
+}
+
+// A log's payloads lie in the arenas of the loops that they came in by: that one of
+// these has room is no help to who needs it in another.
+func TestEvictionMakesRoomInTheArenaThatIsFull(t *testing.T) {
+	ts := openStore(t, newMemFS(t), Options{JournalFileBytes: 4 << 20, DirectBytes: 1 << 30})
+	defer ts.close()
+	l, err := ts.set.Create(20, LogConfig{FlushBytesMax: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := ts.set.Create(21, LogConfig{FlushBytesMax: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 700 << 10
+	for range 100 {
+		ts.batch(old, 1, 1, 1000)
+	}
+	ts.mem = arena.NewHeap(2 << 20)
+	ts.batch(l, 1, 1, size)
+	ts.batch(l, 1, 1, size)
+	ts.commit()
+	if !ts.set.Evict(ts.mem, size) || ts.mem.Room() < size {
+		t.Errorf("there is room for %d bytes of %d", ts.mem.Room(), size)
 	}
 }

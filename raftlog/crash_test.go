@@ -163,7 +163,7 @@ func (c *crashRun) act() {
 			l.SetLogStart(core.Offset(r.Int64N(int64(o) + 1)))
 		}
 	case n < 15:
-		ts.set.Evict(1 << 40)
+		ts.set.Evict(ts.mem, 1<<40)
 	case n < 17:
 		c.maintain()
 	case n < 18 && r.IntN(4) == 0:

@@ -117,7 +117,7 @@ func (ts *testStore) batch(l *Log, term core.Term, n, size int) {
 	p := makeBatch(next, n, size, term, int64(next)*1000)
 	buf, err := ts.mem.Alloc(len(p))
 	if err != nil {
-		if !ts.set.Evict(len(p)) {
+		if !ts.set.Evict(ts.mem, len(p)) {
 			ts.t.Fatal(err)
 		}
 		if buf, err = ts.mem.Alloc(len(p)); err != nil {

@@ -254,7 +254,7 @@ func TestSmallLogsDoNotPinTheJournal(t *testing.T) {
 			commitAll(busy)
 			ts.commit()
 			if evict {
-				ts.set.Evict(1 << 40)
+				ts.set.Evict(ts.mem, 1<<40)
 			}
 			ts.maintain()
 			prepareAll(t, ts.s.Journal())
@@ -322,7 +322,7 @@ func TestDamagedSegmentIsFoundOnRead(t *testing.T) {
 	ts.commit()
 	ts.maintain()
 	for ts.set.cache.refs.len() > 0 {
-		ts.set.Evict(1 << 40)
+		ts.set.Evict(ts.mem, 1<<40)
 	}
 	read := func() error {
 		_, j, err := l.Read(ts.mem, 3, 10, 1500, true)

@@ -9,7 +9,7 @@ import (
 )
 
 // evictAll drops every payload that may be dropped.
-func (ts *testStore) evictAll() { ts.set.Evict(1 << 40) }
+func (ts *testStore) evictAll() { ts.set.Evict(ts.mem, 1<<40) }
 
 func TestPayloadsThatWaitToBeWrittenAgainAreNotEvicted(t *testing.T) {
 	ts := openStore(t, newMemFS(t), Options{})

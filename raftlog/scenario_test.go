@@ -126,7 +126,7 @@ func (s *scenario) run(d *datadriven.TestData) {
 	case "maintain":
 		s.ts.maintain()
 	case "evict":
-		s.ts.set.Evict(1 << 40)
+		s.ts.set.Evict(s.ts.mem, 1<<40)
 	case "prepare":
 		s.prepare()
 	case "flip", "flip-header", "erase", "tear":

@@ -43,7 +43,7 @@ func TestSegmentsReadBesideAndOneAfterTheOther(t *testing.T) {
 				commitAll(l)
 				ts.commit()
 				ts.maintain()
-				for ts.set.cache.bytes > 0 && ts.set.Evict(1<<30) {
+				for ts.set.cache.bytes > 0 && ts.set.Evict(ts.mem, 1<<30) {
 				}
 				for _, beside := range []bool{false, true} {
 					if beside {

@@ -214,7 +214,7 @@ func TestFlushMovesEntriesToSegments(t *testing.T) {
 				t.Fatalf("flushed %d in %d segments", l.flushed, len(l.segs))
 			}
 			for ts.set.cache.refs.len() > 0 {
-				ts.set.Evict(1 << 40)
+				ts.set.Evict(ts.mem, 1<<40)
 			}
 			want, jobs := ts.readAll(l)
 			if len(want) != total || jobs == 0 {

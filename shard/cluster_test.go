@@ -147,7 +147,7 @@ func TestFollowerFarBehindIsServedFromDisk(t *testing.T) {
 			n.must(n.produceTo(id, batchOf(1, 10000, 0)))
 		}
 		c.advance(2 * core.Second)
-		n.store.LogSet(0).Evict(1 << 30)
+		n.store.LogSet(0).Evict(n.arena, 1<<30)
 		behind.restart()
 		c.advance(10 * core.Second)
 		if got := behind.shard.partitions[id]; got.high != 300 {

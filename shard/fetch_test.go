@@ -260,7 +260,7 @@ func TestHistoryIsReadByJobsAndNothingLeaks(t *testing.T) {
 			n.must(n.produceTo(id, batchOf(2, 1000, 0)))
 		}
 	}
-	n.store.LogSet(0).Evict(1 << 30)
+	n.store.LogSet(0).Evict(n.arena, 1<<30)
 	// More catch-up reads than slots: all are answered, in order, in the end.
 	var fs []*Fetch
 	for i := range 10 {

@@ -34,7 +34,7 @@ func TestListOffsets(t *testing.T) {
 			n.must(n.produceTo(id, timedBatch(ms)))
 		}
 		if evicted {
-			n.store.LogSet(0).Evict(1 << 30)
+			n.store.LogSet(0).Evict(n.arena, 1<<30)
 		}
 		term := int32(n.shard.partitions[id].term)
 		for _, tc := range []struct {

@@ -124,7 +124,7 @@ func (h *history) act() {
 		}
 	case 9:
 		if !n.down {
-			n.store.LogSet(0).Evict(1 << 30)
+			n.store.LogSet(0).Evict(n.arena, 1<<30)
 		}
 	case 10, 11:
 		h.c.advance(core.Tick(h.rng.IntN(2000)) * core.Millisecond)

@@ -92,7 +92,7 @@ func (s *Shard) startAheadJob(a *readAhead) {
 		return
 	}
 	res, job, err := a.p.log.Read(s.opts.Arena, a.end, a.p.readable(), n, true)
-	if errors.Is(err, arena.ErrFull) && s.opts.Logs.Evict(n) {
+	if errors.Is(err, arena.ErrFull) && s.opts.Logs.Evict(s.opts.Arena, n) {
 		res, job, err = a.p.log.Read(s.opts.Arena, a.end, a.p.readable(), n, true)
 	}
 	if errors.Is(err, arena.ErrFull) {
@@ -248,7 +248,7 @@ func (s *Shard) dropAheads(p *partition) {
 // is cached, then all that was read ahead. It says whether there is room now. The
 // loop's own.
 func (s *Shard) MakeRoom(n int) bool {
-	return s.shedAheads(n, s.now-core.Second) || s.opts.Logs.Evict(n) || s.shedAheads(n, s.now)
+	return s.shedAheads(n, s.now-core.Second) || s.opts.Logs.Evict(s.opts.Arena, n) || s.shedAheads(n, s.now)
 }
 
 // shedAheads drops what was read ahead for readers that were last here by then.

@@ -20,7 +20,7 @@ func segmented(c *cluster, n int) (*testNode, core.PartitionID) {
 	}
 	node.must(node.produceTo(id, batchOf(2, 64<<10, 0))) // over FlushBytesMax
 	c.advance(5 * core.Second)
-	node.store.LogSet(0).Evict(1 << 30)
+	node.store.LogSet(0).Evict(node.arena, 1<<30)
 	return node, id
 }
 
@@ -221,7 +221,7 @@ func TestReadingAheadGivesWayToWhatArrives(t *testing.T) {
 			t.Fatal("nothing was read ahead")
 		}
 		n.arena.Seal()
-		for n.shard.opts.Logs.Evict(1 << 20) {
+		for n.shard.opts.Logs.Evict(n.arena, 1<<20) {
 			if _, err := n.arena.Alloc(1 << 20); err != nil {
 				t.Fatal(err)
 			}

@@ -163,6 +163,9 @@ func (d *driver) submit() error {
 	return nil
 }
 
+// noRoom is an arena that never has as much as is asked for.
+var noRoom = arena.New(0)
+
 // complete takes in turns that are durable, as a shard does.
 func (d *driver) complete(turns []*raftlog.Turn) error {
 	for _, t := range turns {
@@ -173,7 +176,7 @@ func (d *driver) complete(turns []*raftlog.Turn) error {
 		d.acked += int64(d.waiting[0]) * int64(d.o.batch)
 		d.waiting = d.waiting[1:]
 	}
-	d.set.Evict(1) // the batches are foreign memory: nothing is freed, they are let go
+	d.set.Evict(noRoom, 1<<40) // the batches are foreign memory: nothing is freed, they are let go
 	jobs, _ := d.set.Maintain(core.Tick(time.Now().UnixNano()), 4, nil)
 	for _, j := range jobs { // removals of deleted logs, which have no files
 		j.Run()

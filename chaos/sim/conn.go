@@ -152,7 +152,7 @@ func (p *shardProc) allocPayload(b []byte) (arena.Buf, error) {
 		p.arena.Seal()                 // as the listener does
 		for _, o := range p.n.shards { // its buffers are held by whichever shard has the partition
 			if o != p {
-				p.n.via(&p.toShards[o.id], p.n.s.between(0, 100_000), "evict", func() { o.logs.Evict(len(b)) })
+				p.n.via(&p.toShards[o.id], p.n.s.between(0, 100_000), "evict", func() { o.logs.Evict(p.arena, len(b)) })
 			}
 		}
 		p.sh.MakeRoom(len(b))

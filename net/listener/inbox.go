@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"millrace/core"
+	"millrace/core/arena"
 	"millrace/core/meta"
 	"millrace/raftlog"
 	"millrace/shard"
@@ -18,7 +19,7 @@ const (
 	msgPersisted                    // turn
 	msgJobDone                      // job
 	msgImage                        // image
-	msgEvict                        // evict n bytes of cached payload
+	msgEvict                        // evict cached payload until arena has room for n bytes
 	msgFunc                         // fn
 	msgKick                         // nothing but the wake itself
 )
@@ -31,6 +32,7 @@ type message struct {
 	job   *raftlog.Job
 	image *meta.Image
 	fn    func()
+	arena *arena.Arena
 	n     int
 }
 

@@ -234,7 +234,7 @@ func (l *Loop) drainInbox() {
 		case msgImage:
 			l.step(shard.Event{Kind: shard.EventImage, Image: m.image})
 		case msgEvict:
-			l.evict(m.n)
+			l.evict(m.arena, m.n)
 		case msgFunc:
 			m.fn()
 		case msgKick:
@@ -340,10 +340,10 @@ func (l *Loop) closeSessions() {
 	l.closing = l.closing[:0]
 }
 
-// evict drops n bytes of payload that the shard's logs only cache.
-func (l *Loop) evict(n int) {
+// evict drops payload that the shard's logs only cache, until a has room for n bytes.
+func (l *Loop) evict(a *arena.Arena, n int) {
 	if l.logs != nil {
-		l.logs.Evict(n)
+		l.logs.Evict(a, n)
 	}
 }
 
@@ -354,7 +354,7 @@ func (l *Loop) shedMemory(n int) {
 	l.arena.Seal() // the chunk being filled can go when its last buffer does
 	for _, o := range l.srv.loops {
 		if o != l {
-			o.force(message{kind: msgEvict, n: n})
+			o.force(message{kind: msgEvict, arena: l.arena, n: n})
 		}
 	}
 	if l.shard != nil {

@@ -51,7 +51,7 @@ func (r *run) operation() error {
 	case n < 93:
 		return r.readSome(g)
 	case n < 95:
-		r.set(g.shard).Evict(r.rng.IntN(4 << 20))
+		r.set(g.shard).Evict(r.arenas[g.shard], r.rng.IntN(4<<20))
 		return nil
 	case n < 97 && len(r.groups) < groupsMax:
 		return r.create()
@@ -193,7 +193,7 @@ func (r *run) give(g *group, entries []entry) error {
 func (r *run) alloc(shard core.ShardID, p []byte) (arena.Buf, error) {
 	a := r.arenas[shard]
 	buf, err := a.Alloc(len(p))
-	if errors.Is(err, arena.ErrFull) && r.set(shard).Evict(len(p)) {
+	if errors.Is(err, arena.ErrFull) && r.set(shard).Evict(a, len(p)) {
 		buf, err = a.Alloc(len(p))
 	}
 	if err != nil {

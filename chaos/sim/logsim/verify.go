@@ -313,7 +313,7 @@ func (r *run) read(g *group, from, upTo core.Offset, maxBytes int) (core.Offset,
 	r.stats.Reads++
 	res, job, err := l.Read(r.arenas[g.shard], from, upTo, maxBytes, true)
 	if errors.Is(err, arena.ErrFull) {
-		r.set(g.shard).Evict(maxBytes)
+		r.set(g.shard).Evict(r.arenas[g.shard], maxBytes)
 		res, job, err = l.Read(r.arenas[g.shard], from, upTo, maxBytes, true)
 		if errors.Is(err, arena.ErrFull) {
 			return upTo, nil // no memory to look at it
