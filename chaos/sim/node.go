@@ -19,11 +19,13 @@ const nodeID core.NodeID = 1
 
 // node is one run of the broker process, from start to crash.
 type node struct {
-	s      *Sim
-	dead   bool
-	store  *raftlog.Store
-	shards []*shardProc
-	image  *meta.Image
+	s    *Sim
+	dead bool
+	// started says that the start was not refused.
+	started bool
+	store   *raftlog.Store
+	shards  []*shardProc
+	image   *meta.Image
 
 	calls       []*call // sent and not answered
 	submitted   int     // turns given to the journal and not done

@@ -67,6 +67,7 @@ type Sim struct {
 	ending   bool // the busy phase is over: no more faults
 	commits  bool // the journal's committer is at work
 	cured    bool // a process has started since the disk has become good
+	gaveUp   bool // a process has found the metadata damaged while it ran
 	flips    []flip
 	tail     []written // the journal's last writes
 	astray   []written // where journal writes were misdirected from and to
@@ -199,7 +200,7 @@ func (s *Sim) startNode() {
 			return
 		}
 		s.trace("started")
-		s.cured = s.ending
+		n.started, s.cured = true, s.ending
 	})
 }
 
@@ -215,6 +216,8 @@ func (s *Sim) refusedStart(err error) {
 		s.crash(vdisk.Sampled(s.rng))
 	case s.p.kind == KindFlip && s.disk.Stats.Misdirected > 0:
 		s.endUndecided("a process refuses the damaged disk, which nobody can repair")
+	case s.p.kind == KindFlip && s.gaveUp:
+		s.endUndecided("an earlier process has given up the metadata, which repaired bits do not bring back")
 	case s.p.kind == KindFlip && len(s.flips) > 0:
 		s.stats.FlipsFound++
 		s.repair()
@@ -264,6 +267,9 @@ func (s *Sim) ended() {
 	s.stats.Crashes++
 	for _, p := range n.shards {
 		s.stats.ReadsAhead += int(p.sh.Stats().ReadsAhead)
+		if l := p.logs.Get(core.MetadataPartition); n.started && l != nil && l.Damaged() != nil {
+			s.gaveUp = true // with its next state it is on the disk
+		}
 	}
 	if s.undecidable() {
 		s.endUndecided("one of the journal's last writes went astray before a crash")

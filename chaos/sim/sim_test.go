@@ -57,6 +57,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	for seed, what := range map[uint64]string{
 		3007642: "a read of records that were removed meanwhile called the partition damaged",
 		3033555: "a flip in the last frame of a journal file that was recycled was judged, though nobody can tell it from a torn write",
+		7238923: "a process had given up the metadata, and the next one was to start once the bits were repaired",
 		3008859: "producers found no payload memory, which was kept for readers that had gone",
 	} {
 		if r := Run(seed, Options{}); r.Failed() {
